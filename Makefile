@@ -1,0 +1,94 @@
+# Everything here works from a fresh clone on a machine with make and Python >= 3.11.
+
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+MAKEFLAGS += --no-print-directory
+
+# The first of these that is new enough; `make PYTHON=/path/to/python ...` overrides it.
+CANDIDATES := python3 python3.13 python3.12 python3.11 python
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for p in $(CANDIDATES); do \
+	"$$p" -c '$(NEW_ENOUGH)' >/dev/null 2>&1 && { echo "$$p"; break; }; done)
+
+VENV := .venv
+BIN := $(VENV)/bin
+RUNTIME := $(VENV)/.installed
+TESTED := $(VENV)/.installed-test
+
+# Tests share two servers and keep two cores busy; `make test WORKERS=0` runs them in one process.
+WORKERS ?= 2
+# More for pytest: `make test ARGS="-k servers"`.
+ARGS ?=
+
+.PHONY: help
+help: ## Show this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | \
+		while IFS="$$(printf '\t')" read -r name text; do printf '  make %-7s %s\n' "$$name" "$$text"; done
+
+.PHONY: demo
+demo: $(RUNTIME) ## Play a long real conversation through the embedded stack, with a verdict
+	@$(BIN)/afterturn demo
+
+.PHONY: up
+up: $(RUNTIME) ## Run workers, reconciler and schedule in one process (Ctrl-C stops it)
+	@$(BIN)/afterturn up
+
+.PHONY: lint
+lint: $(TESTED) ## Check style, format, types and the import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+.PHONY: test
+test: lint ## Lint, then run every test on real servers
+	@$(BIN)/pytest --ignore=tests/benchmarks -n $(WORKERS) --dist loadgroup $(ARGS)
+
+.PHONY: bench
+bench: $(TESTED) ## Measure the figures of tests/benchmarks and print them as a table
+	@$(BIN)/pytest tests/benchmarks -n 0 -s $(ARGS)
+
+.PHONY: clean
+clean: ## Remove the environment, caches and builds
+	rm -rf $(VENV) build dist *.egg-info
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.PHONY: lock
+lock: $(BIN)/python ## For maintainers: renew both lock files (UPGRADE=1 takes newer versions)
+	@set -e; tool=$$(mktemp -d); trap 'rm -rf "$$tool"' EXIT; \
+	$(BIN)/python -m venv "$$tool"; \
+	"$$tool/bin/pip" install --quiet --disable-pip-version-check uv==0.13.9; \
+	lock() { "$$tool/bin/uv" pip compile pyproject.toml --quiet --universal --python-version 3.11 \
+		--generate-hashes --no-emit-index-url --no-header --group build \
+		$(if $(UPGRADE),--upgrade) "$$@"; }; \
+	lock -o requirements.lock; \
+	lock --extra test -c requirements.lock -o requirements-test.lock
+	@echo "Renewed requirements.lock and requirements-test.lock."
+
+# What is installed is exactly what the lock files name, and a change of either installs anew.
+# The build tools are locked too, so building the project fetches nothing.
+PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+INSTALL_SELF = $(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+
+$(BIN)/python:
+	$(if $(PYTHON),,$(error Python 3.11 or newer is needed and none of "$(CANDIDATES)" is one. \
+		Install one, or name it: make PYTHON=/path/to/python))
+	@"$(PYTHON)" -c '$(NEW_ENOUGH)' || \
+		{ echo "$(PYTHON) is not Python 3.11 or newer; name one that is: make PYTHON=..." >&2; exit 1; }
+	@echo "Setting up $(VENV) with $$("$(PYTHON)" --version) ..."
+	@"$(PYTHON)" -m venv --clear $(VENV) || \
+		{ rm -rf $(VENV); echo "$(PYTHON) cannot make virtual environments: install its venv module" \
+		"(on Debian: apt install python3-venv)." >&2; exit 1; }
+
+$(RUNTIME): $(BIN)/python requirements.lock pyproject.toml
+	@echo "Installing what requirements.lock names ..."
+	@$(PIP_INSTALL) --require-hashes -r requirements.lock
+	@$(INSTALL_SELF)
+	@touch $@
+
+$(TESTED): $(BIN)/python requirements-test.lock pyproject.toml
+	@echo "Installing what requirements-test.lock names ..."
+	@$(PIP_INSTALL) --require-hashes -r requirements-test.lock
+	@$(INSTALL_SELF)
+	@touch $(RUNTIME) $@
