@@ -1,0 +1,249 @@
+"""One door to the shared database, SQLite or PostgreSQL, and its clock."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import (
+    URL,
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Engine,
+    create_engine,
+    event,
+    literal_column,
+    make_url,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from storage.errors import DatabaseUnavailable, StorageError
+
+BUSY_SECONDS = 30
+CONNECT_SECONDS = 5
+
+_LOOK_SECONDS = 0.01
+_WRITING = "afterturn_writing"
+_CLOCKS = {
+    "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER)",
+    "postgresql": "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """The shared database. Safe to use from many threads; open it anew after a fork.
+
+    `offset_ms` is added to the database's clock: tests move time with it.
+    """
+
+    engine: Engine
+    offset_ms: int = 0
+
+    @property
+    def dialect(self) -> str:
+        """`sqlite` or `postgresql`."""
+        return self.engine.dialect.name
+
+    @property
+    def place(self) -> str:
+        """The URL without its password, and without its options, which may hold one too."""
+        return self.engine.url.set(query={}).render_as_string(hide_password=True)
+
+    def now(self) -> ColumnElement[int]:
+        """The database's time in milliseconds since 1970, as an SQL expression."""
+        clock = _CLOCKS[self.dialect]
+        return literal_column(f"({clock} + {self.offset_ms:d})", BigInteger)
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A connection for reading; all that it reads is one snapshot.
+
+        Raises `DatabaseUnavailable` where the driver fails.
+        """
+        snapshot = {"isolation_level": "REPEATABLE READ"} if self.dialect == "postgresql" else {}
+        with (
+            self._failures_named(),
+            self.engine.connect().execution_options(**snapshot) as connection,
+        ):
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """A transaction: committed when the block ends, rolled back when it raises.
+
+        Raises `DatabaseUnavailable` where the driver fails; then nothing was written. SQLAlchemy's
+        `IntegrityError`, a contradiction to what is stored, passes, freed of the values of rows.
+        """
+        with (
+            self._failures_named(),
+            self.engine.connect().execution_options(**{_WRITING: True}) as connection,
+            connection.begin(),
+        ):
+            yield connection
+
+    @contextmanager
+    def write_schema(self) -> Iterator[Connection]:
+        """A transaction for changing tables; as `write`, but SQLite minds no foreign keys in it.
+
+        SQLite changes a table by copying it and dropping the old one, and that would delete, by
+        cascade, every row that refers to it.
+        """
+        with (
+            self._failures_named(),
+            self.engine.connect().execution_options(**{_WRITING: True}) as connection,
+            _foreign_keys_off(connection),
+            connection.begin(),
+        ):
+            yield connection
+
+    def close(self) -> None:
+        """Close every connection."""
+        self.engine.dispose()
+
+    @contextmanager
+    def _failures_named(self) -> Iterator[None]:
+        try:
+            yield
+        except IntegrityError as error:
+            cause = error.orig or error
+            raise IntegrityError(
+                error.statement, None, type(cause)(_first_line(cause)), hide_parameters=True
+            ) from None
+        except DataError as error:
+            # Its very first line may quote what was to be stored.
+            raise self._unavailable(type(error.orig or error).__name__) from None
+        except (DBAPIError, PoolTimeout) as error:
+            cause = getattr(error, "orig", None) or error
+            raise self._unavailable(f"{type(cause).__name__}: {_first_line(cause)}") from error
+
+    def _unavailable(self, why: str) -> DatabaseUnavailable:
+        return DatabaseUnavailable(
+            f"the database {self.place} failed ({why}); nothing was stored. Check that it runs "
+            "and that DATABASE_URL names it (`afterturn doctor`)"
+        )
+
+
+def _first_line(error: BaseException) -> str:
+    # Further lines of a driver's error may quote the values of rows.
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def open_database(url: str, *, offset_ms: int = 0, pool_size: int = 10) -> Database:
+    """Open `url` (`sqlite:///PATH` or `postgresql://…`). Connects at the first use.
+
+    Raises `StorageError` for a URL that cannot work.
+    """
+    try:
+        parsed = make_url(url)
+    except (ArgumentError, ValueError):
+        # Without the error itself, which may quote a part of the URL, such as a password.
+        raise StorageError(
+            "the database URL cannot be read; write sqlite:///PATH or postgresql://USER@HOST/NAME"
+        ) from None
+    match parsed.get_backend_name():
+        case "sqlite":
+            return Database(_open_sqlite(parsed, pool_size), offset_ms)
+        case "postgresql" | "postgres":
+            return Database(_open_postgresql(parsed, pool_size), offset_ms)
+        case other:
+            raise StorageError(
+                f"databases of type {other!r} are not supported; use sqlite or postgresql"
+            )
+
+
+def insert_into(connection: Connection, table: Any) -> Any:
+    """An INSERT of the connection's dialect, for `ON CONFLICT`, which both have."""
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    return dialect.insert(table)
+
+
+def _open_sqlite(url: URL, pool_size: int) -> Engine:
+    if not url.database or url.database == ":memory:":
+        raise StorageError(
+            "an in-memory SQLite database cannot be shared between processes; name a file: "
+            "sqlite:///PATH"
+        )
+    if url.database.startswith("file:"):
+        raise StorageError("SQLite's file: addresses are not supported; write sqlite:///PATH")
+    path = Path(url.database)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"the folder {path.parent} cannot be made: {error.strerror}") from error
+    engine = create_engine(
+        url.set(drivername="sqlite"),
+        hide_parameters=True,
+        pool_size=pool_size,
+        max_overflow=pool_size,
+        connect_args={"timeout": BUSY_SECONDS, "isolation_level": None},
+    )
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, _record: Any) -> None:
+        cursor = connection.cursor()
+        _use_write_ahead_log(cursor)
+        for pragma in (
+            # A stored turn survives a loss of power, not only of the process.
+            "synchronous=FULL",
+            "foreign_keys=ON",
+            f"busy_timeout={BUSY_SECONDS * 1000}",
+        ):
+            cursor.execute(f"PRAGMA {pragma}")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        # A transaction that reads first and then writes could not be upgraded while another one
+        # writes, so writers say so at once.
+        writing = connection.get_execution_options().get(_WRITING)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+    return engine
+
+
+def _use_write_ahead_log(cursor: sqlite3.Cursor) -> None:
+    # SQLite itself does not wait here for somebody else who makes the same change of a new file.
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(_LOOK_SECONDS)
+        else:
+            return
+
+
+@contextmanager
+def _foreign_keys_off(connection: Connection) -> Iterator[None]:
+    """Until the end of the block; SQLite takes the change only outside of transactions."""
+    if connection.dialect.name != "sqlite":
+        yield
+        return
+    driver: Any = connection.connection.driver_connection
+    driver.execute("PRAGMA foreign_keys=OFF")
+    try:
+        yield
+    finally:
+        driver.execute("PRAGMA foreign_keys=ON")
+
+
+def _open_postgresql(url: URL, pool_size: int) -> Engine:
+    return create_engine(
+        url.set(drivername="postgresql+psycopg"),
+        hide_parameters=True,
+        pool_pre_ping=True,
+        pool_size=pool_size,
+        max_overflow=pool_size,
+        connect_args={"connect_timeout": CONNECT_SECONDS, "application_name": "afterturn"},
+    )

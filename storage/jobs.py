@@ -1,0 +1,499 @@
+"""The jobs table: due, claim, renew, finish, release, bury, ring (ARCHITECTURE.md, *Jobs*).
+
+States: `due` waits for `run_at` and a worker; `running` is held by a worker until its lease ends;
+`done` and `dead` are closed. Of open (due or running) jobs there is at most one per session and
+kind, of running ones at most one per session. The fence grows at every claim; every statement
+here that writes for a holder carries it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    RowMapping,
+    case,
+    exists,
+    func,
+    or_,
+    select,
+    true,
+    update,
+)
+from sqlalchemy import text as sql
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import aliased
+
+from storage import sessions
+from storage.engine import Database, insert_into
+from storage.errors import FenceLost
+from storage.models import DUE_JOB, OPEN_JOB, RUNNING_JOB, Job
+
+MAX_CRASHES = 3
+"""Claims in a row that ended without a word, after which a job is dead (it kills its process)."""
+
+_J = Job
+_DUE = (_J.id, _J.kind, _J.queue, _J.trigger, _J.session_key)
+
+
+class JobKind(StrEnum):
+    TURN = "turn"
+    MICRO = "micro"
+
+
+class JobState(StrEnum):
+    DUE = "due"
+    RUNNING = "running"
+    DONE = "done"
+    DEAD = "dead"
+
+
+@dataclass(frozen=True, slots=True)
+class DueJob:
+    """A job that a worker may claim: what a ring carries."""
+
+    id: int
+    kind: JobKind
+    queue: str
+    trigger: str
+    session_key: int
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A job that this holder works on. `fence` is its right to write."""
+
+    job_id: int
+    session_key: int
+    kind: JobKind
+    queue: str
+    trigger: str
+    strength: int
+    options: Mapping[str, Any]
+    attempt: int
+    fence: int
+    holder: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """A stored job, for people and tests."""
+
+    id: int
+    session_key: int
+    kind: JobKind
+    state: JobState
+    queue: str
+    trigger: str
+    run_at: int
+    attempt: int
+    fence: int
+    holder: str | None
+    lease_until: int | None
+    again: bool
+    reason: str | None
+
+
+def make_due(
+    connection: Connection,
+    database: Database,
+    key: int,
+    *,
+    kind: JobKind,
+    queue: str,
+    trigger: str,
+    strength: int = 0,
+    options: Mapping[str, Any] | None = None,
+    delay_ms: int = 0,
+    ringing: bool = False,
+) -> DueJob:
+    """Make sure that a job of this kind is open for the session and will see what is stored now.
+
+    A due job stays, a running one will be due again when it finishes. Of two triggers the
+    stronger one decides queue, options and, if it is earlier, the time; an equal or weaker one
+    never cuts a wait short. `ringing` says that the caller rings itself; that counts only for a
+    job that can be claimed now, since the ring for one that waits comes to nothing.
+    """
+    now = database.now()
+    statement = insert_into(connection, _J)
+    new = statement.excluded
+    stronger = new.strength > _J.strength
+    run_at = case((stronger & (new.run_at < _J.run_at), new.run_at), else_=_J.run_at)
+    statement = (
+        statement.values(
+            session_key=key,
+            kind=kind,
+            queue=queue,
+            trigger=trigger,
+            strength=strength,
+            options=json.dumps(options) if options else None,
+            run_at=now + delay_ms,
+            rung_at=now if ringing and delay_ms <= 0 else None,
+            created_at=now,
+            updated_at=now,
+        )
+        .on_conflict_do_update(
+            index_elements=[_J.session_key, _J.kind],
+            index_where=sql(OPEN_JOB),
+            set_={
+                "again": case((_J.state == JobState.RUNNING, 1), else_=_J.again),
+                "queue": case((stronger, new.queue), else_=_J.queue),
+                "trigger": case((stronger, new.trigger), else_=_J.trigger),
+                "options": case((stronger, new.options), else_=_J.options),
+                "strength": case((stronger, new.strength), else_=_J.strength),
+                "run_at": run_at,
+                "rung_at": case((run_at <= now, new.rung_at), else_=None),
+                "updated_at": now,
+            },
+        )
+        .returning(_J.id, _J.queue, _J.trigger)
+    )
+    row = connection.execute(statement).one()
+    return DueJob(row.id, kind, row.queue, row.trigger, key)
+
+
+def claim(
+    connection: Connection,
+    database: Database,
+    job_id: int,
+    *,
+    holder: str,
+    lease_ms: int,
+    deadline_ms: int,
+) -> Claim | None:
+    """Take a due job; None when it is not due, not there, or its session is being worked on.
+
+    The lease ends by the database's clock and never lies past the deadline.
+    """
+    key = connection.execute(select(_J.session_key).where(_J.id == job_id)).scalar_one_or_none()
+    if key is None:
+        return None
+    sessions.lock(connection, key)
+    _rescue(connection, database, _J.session_key == key)
+    now = database.now()
+    other = aliased(_J, name="other")
+    busy = exists().where(other.session_key == key, sql("other." + RUNNING_JOB))
+    try:
+        found = (
+            connection.execute(
+                update(_J)
+                .where(_J.id == job_id, _J.state == JobState.DUE, _J.run_at <= now, ~busy)
+                .values(
+                    state=JobState.RUNNING,
+                    attempt=_J.attempt + 1,
+                    fence=_J.fence + 1,
+                    holder=holder,
+                    lease_until=now + min(lease_ms, deadline_ms),
+                    deadline_at=now + deadline_ms,
+                    again=0,
+                    updated_at=now,
+                )
+                .returning(*_J.__table__.columns)
+            )
+            .mappings()
+            .first()
+        )
+    except IntegrityError:
+        # Another job of the session runs. The index says so; nothing is wrong.
+        connection.rollback()
+        return None
+    if found is None:
+        return None
+    return Claim(
+        job_id=found["id"],
+        session_key=key,
+        kind=JobKind(found["kind"]),
+        queue=found["queue"],
+        trigger=found["trigger"],
+        strength=found["strength"],
+        options=json.loads(found["options"] or "{}"),
+        attempt=found["attempt"],
+        fence=found["fence"],
+        holder=holder,
+    )
+
+
+def renew(connection: Connection, database: Database, claim: Claim, *, lease_ms: int) -> bool:
+    """Prolong the lease up to the deadline; False when the job is no longer this holder's.
+
+    A lease that has ended but that nobody has taken over counts as lost too: its holder was
+    stopped for so long that it must not be trusted (F173).
+    """
+    now = database.now()
+    until = now + lease_ms
+    renewed = connection.execute(
+        update(_J)
+        .where(*_mine(claim), _J.lease_until > now, _J.deadline_at > now)
+        .values(
+            lease_until=case((_J.deadline_at < until, _J.deadline_at), else_=until),
+            updated_at=now,
+        )
+    )
+    return renewed.rowcount == 1
+
+
+def check_fence(connection: Connection, claim: Claim) -> None:
+    """Make sure, and for the rest of the transaction, that the job is this holder's.
+
+    Raises `FenceLost`.
+    """
+    if connection.execute(select(_J.id).where(*_mine(claim)).with_for_update()).first() is None:
+        raise FenceLost(claim.job_id, claim.fence)
+
+
+def proceed(
+    connection: Connection, database: Database, claim: Claim, *, lease_ms: int, deadline_ms: int
+) -> None:
+    """Note that a pass was committed: the attempts begin anew, and so does the deadline.
+
+    Raises `FenceLost`.
+    """
+    now = database.now()
+    _write(
+        connection,
+        claim,
+        {
+            "attempt": 1,
+            "lease_until": now + min(lease_ms, deadline_ms),
+            "deadline_at": now + deadline_ms,
+            "updated_at": now,
+        },
+    )
+
+
+def finish(connection: Connection, database: Database, claim: Claim) -> bool:
+    """Close the job as done, or make it due again if work arrived meanwhile; True if it is due.
+
+    Raises `FenceLost`.
+    """
+    now = database.now()
+    written = _write(
+        connection,
+        claim,
+        {
+            "state": case((_J.again == 1, JobState.DUE), else_=JobState.DONE),
+            "attempt": 0,
+            "run_at": now,
+            "strength": case((_J.again == 1, _J.strength), else_=0),
+            **_unheld(now),
+        },
+    )
+    return bool(written["state"] == JobState.DUE)
+
+
+def release(
+    connection: Connection,
+    database: Database,
+    claim: Claim,
+    *,
+    delay_ms: int,
+    reason: str | None,
+    attempt_counts: bool,
+) -> None:
+    """Put the job back to due, to be run `delay_ms` from now. The fence stays.
+
+    A stronger trigger that arrived meanwhile does not wait. Without `attempt_counts` the attempt
+    is given back, as for a graceful stop. Raises `FenceLost`.
+    """
+    now = database.now()
+    _write(
+        connection,
+        claim,
+        {
+            "state": JobState.DUE,
+            "attempt": _J.attempt - (0 if attempt_counts else 1),
+            "run_at": case((_J.strength > claim.strength, now), else_=now + delay_ms),
+            "reason": reason,
+            **_unheld(now),
+        },
+    )
+
+
+def bury(
+    connection: Connection, database: Database, claim: Claim, *, reason: str, trace: str
+) -> None:
+    """Close the job as dead, with what happened. Raises `FenceLost`.
+
+    Work that arrived meanwhile gets a job of its own.
+    """
+    now = database.now()
+    written = _write(
+        connection,
+        claim,
+        {
+            "state": JobState.DEAD,
+            "reason": reason,
+            "trace": trace,
+            "failed_first_at": func.coalesce(_J.failed_first_at, now),
+            "failed_last_at": now,
+            **_unheld(now),
+            "again": _J.again,
+        },
+    )
+    _replace_dead(connection, database, written)
+
+
+def rescue_expired(connection: Connection, database: Database) -> int:
+    """Put every running job whose lease has ended back to due, or to dead after three such ends;
+    gives how many there were."""
+    return _rescue(connection, database, true())
+
+
+def ring_due(
+    connection: Connection, database: Database, *, again_after_ms: int, limit: int
+) -> list[DueJob]:
+    """Jobs that are due, unclaimed, and were not rung within `again_after_ms`; notes the ring.
+
+    Strongest first, then those that wait longest.
+    """
+    now = database.now()
+    # A common table expression is run once; a subquery might be run anew for each row.
+    chosen = (
+        select(_J.id)
+        .where(*_unrung(now, again_after_ms))
+        .order_by(_J.strength.desc(), _J.run_at)
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+        .cte("chosen")
+    )
+    rows = connection.execute(
+        update(_J)
+        .where(_J.id.in_(select(chosen.c.id)))
+        .values(rung_at=now)
+        .returning(*_DUE, _J.strength, _J.run_at)
+    ).all()
+    return [_due(row) for row in sorted(rows, key=lambda row: (-row.strength, row.run_at, row.id))]
+
+
+def any_due(connection: Connection, database: Database, *, again_after_ms: int) -> bool:
+    """Whether `ring_due` or `rescue_expired` would find something. Takes no lock."""
+    now = database.now()
+    due = select(_J.id).where(*_unrung(now, again_after_ms))
+    expired = select(_J.id).where(sql(RUNNING_JOB), _J.lease_until <= now)
+    return any(connection.execute(query.limit(1)).first() for query in (due, expired))
+
+
+def due_in_session(connection: Connection, database: Database, key: int) -> list[DueJob]:
+    """The session's jobs that can be claimed now: what a finished job rings for."""
+    rows = connection.execute(
+        select(*_DUE)
+        # Both, since SQLite does not see that a due job is an open one, which has the index.
+        .where(_J.session_key == key, sql(OPEN_JOB), sql(DUE_JOB), _J.run_at <= database.now())
+        .order_by(_J.strength.desc(), _J.run_at)
+    )
+    return [_due(row) for row in rows]
+
+
+def open_jobs(connection: Connection, key: int | None = None) -> list[JobRecord]:
+    """Due and running jobs, of one session or of all."""
+    return _records(connection, [sql(OPEN_JOB)] + ([] if key is None else [_J.session_key == key]))
+
+
+def all_jobs(connection: Connection, key: int) -> list[JobRecord]:
+    """Every job that a session ever had and that is still stored."""
+    return _records(connection, [_J.session_key == key])
+
+
+def count_by_queue(connection: Connection) -> list[tuple[str, str, int]]:
+    """(queue, state, how many) of open and dead jobs."""
+    rows = connection.execute(
+        select(_J.queue, _J.state, func.count())
+        .where(_J.state != JobState.DONE)
+        .group_by(_J.queue, _J.state)
+        .order_by(_J.queue, _J.state)
+    )
+    return [(queue, state, int(count)) for queue, state, count in rows]
+
+
+def _unrung(now: ColumnElement[int], again_after_ms: int) -> tuple[Any, ...]:
+    rung_long_ago = or_(_J.rung_at.is_(None), _J.rung_at <= now - again_after_ms)
+    return sql(DUE_JOB), _J.run_at <= now, rung_long_ago
+
+
+def _due(row: Any) -> DueJob:
+    return DueJob(row.id, JobKind(row.kind), row.queue, row.trigger, row.session_key)
+
+
+def _records(connection: Connection, conditions: Sequence[Any]) -> list[JobRecord]:
+    rows = connection.execute(
+        select(*_J.__table__.columns).where(*conditions).order_by(_J.id)
+    ).mappings()
+    return [_record(row) for row in rows]
+
+
+def _record(row: RowMapping) -> JobRecord:
+    values = {name: row[name] for name in JobRecord.__dataclass_fields__}
+    kind, state = JobKind(row["kind"]), JobState(row["state"])
+    return JobRecord(**{**values, "kind": kind, "state": state, "again": bool(row["again"])})
+
+
+def _rescue(connection: Connection, database: Database, which: Any) -> int:
+    now = database.now()
+    crashed_often = _J.attempt >= MAX_CRASHES
+    ended = connection.execute(
+        update(_J)
+        .where(which, sql(RUNNING_JOB), _J.lease_until <= now)
+        .values(
+            state=case((crashed_often, JobState.DEAD), else_=JobState.DUE),
+            reason="the worker went silent",
+            failed_first_at=func.coalesce(_J.failed_first_at, now),
+            failed_last_at=now,
+            run_at=now,
+            **{**_unheld(now), "again": case((crashed_often, _J.again), else_=0)},
+        )
+        .returning(*_J.__table__.columns)
+    )
+    rows = ended.mappings().all()
+    for row in rows:
+        if row["state"] == JobState.DEAD:
+            _replace_dead(connection, database, row)
+    return len(rows)
+
+
+def _replace_dead(connection: Connection, database: Database, dead: RowMapping) -> None:
+    """Make a new job for work that arrived while the dead one ran, lest it be lost."""
+    if dead["again"]:
+        make_due(
+            connection,
+            database,
+            dead["session_key"],
+            kind=JobKind(dead["kind"]),
+            queue=dead["queue"],
+            trigger=dead["trigger"],
+            strength=dead["strength"],
+            options=json.loads(dead["options"] or "{}"),
+        )
+
+
+def _unheld(now: ColumnElement[int]) -> dict[str, Any]:
+    return {
+        "holder": None,
+        "lease_until": None,
+        "deadline_at": None,
+        "rung_at": None,
+        "again": 0,
+        "updated_at": now,
+    }
+
+
+def _mine(claim: Claim) -> tuple[Any, ...]:
+    return (_J.id == claim.job_id, _J.fence == claim.fence, _J.state == JobState.RUNNING)
+
+
+def _write(connection: Connection, claim: Claim, values: dict[str, Any]) -> RowMapping:
+    written = (
+        connection.execute(
+            update(_J).where(*_mine(claim)).values(**values).returning(*_J.__table__.columns)
+        )
+        .mappings()
+        .first()
+    )
+    if written is None:
+        raise FenceLost(claim.job_id, claim.fence)
+    return written

@@ -1,0 +1,328 @@
+"""The rows of conversations: append, read, archive, restore, rewind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    RowMapping,
+    Select,
+    insert,
+    literal_column,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy import text as sql
+
+from storage.models import (
+    LIVE,
+    LIVE_CALLS,
+    LIVE_MARKER,
+    MESSAGE_ROW,
+    OPENS_TURN,
+    Message,
+    Summary,
+)
+from storage.payload import join, split
+from storage.rows import Kind, Origin, Row
+from storage.rows import Message as ChatMessage
+
+_M = Message
+_MARKER_LAST: ColumnElement[int] = literal_column(
+    "CASE WHEN messages.kind = 'message' THEN 0 ELSE 1 END"
+)
+_OUTLINE = (
+    _M.id,
+    _M.position,
+    _M.kind,
+    _M.role,
+    _M.origin,
+    _M.opens_turn,
+    _M.tokens,
+    _M.call_ids,
+    _M.answer_ids,
+    _M.summary_id,
+)
+_VISIBLE = or_(_M.active == 1, _M.compacted == 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A message that is to be stored, with what the rules say of it."""
+
+    message: ChatMessage
+    tokens: int
+    role: str
+    origin: Origin | None
+    opens_turn: bool
+    calls: tuple[str, ...]
+    answers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """How many rows and how many tokens."""
+
+    messages: int
+    tokens: int
+
+
+def append(
+    connection: Connection, key: int, drafts: Sequence[Draft], *, first_position: int, at: int
+) -> None:
+    """Store `drafts` at the positions from `first_position` on; `at` is the time of all."""
+    rows = []
+    for position, draft in enumerate(drafts, start=first_position):
+        content, fields = split(draft.message)
+        rows.append(
+            {
+                "session_key": key,
+                "position": position,
+                "role": draft.role,
+                "origin": draft.origin,
+                "opens_turn": int(draft.opens_turn),
+                "tokens": draft.tokens,
+                "call_ids": _ids(draft.calls),
+                "answer_ids": _ids(draft.answers),
+                "content": content,
+                "fields": fields,
+                "created_at": at,
+            }
+        )
+    connection.execute(insert(_M), rows)
+
+
+def insert_marker(
+    connection: Connection,
+    key: int,
+    *,
+    kind: Kind,
+    position: int,
+    tokens: int,
+    summary_id: int,
+    at: ColumnElement[int],
+) -> None:
+    """Put the marker of a summary into the live view, behind the row at `position`."""
+    connection.execute(
+        insert(_M).values(
+            session_key=key,
+            position=position,
+            kind=kind,
+            tokens=tokens,
+            summary_id=summary_id,
+            created_at=at,
+        )
+    )
+
+
+def read_view(connection: Connection, key: int) -> list[Row]:
+    """The live view, whole, in view order."""
+    return _read(connection, _whole(key).where(sql("messages." + LIVE)))
+
+
+def read_everything(connection: Connection, key: int) -> list[Row]:
+    """Every message that is live or archived, and the live markers, in view order."""
+    return _read(
+        connection, _whole(key).where(_VISIBLE, or_(_M.kind == Kind.MESSAGE, _M.active == 1))
+    )
+
+
+def read_rows(connection: Connection, key: int, positions: Sequence[int]) -> list[Row]:
+    """The live messages at `positions`, in view order. Markers are left out."""
+    return _read(
+        connection,
+        _whole(key).where(
+            sql("messages." + LIVE), _M.position.in_(positions), _M.kind == Kind.MESSAGE
+        ),
+    )
+
+
+def read_forward(connection: Connection, key: int, *, start: int, limit: int) -> list[Row]:
+    """Outlines of the first `limit` live rows at or behind position `start`."""
+    return _read(
+        connection,
+        select(*_OUTLINE)
+        .where(_M.session_key == key, sql(LIVE), _M.position >= start)
+        .order_by(_M.position, _MARKER_LAST)
+        .limit(limit),
+    )
+
+
+def read_backward(connection: Connection, key: int, *, limit: int) -> list[Row]:
+    """Outlines of the last `limit` live rows, in view order."""
+    return _read(
+        connection,
+        select(*_OUTLINE)
+        .where(_M.session_key == key, sql(LIVE))
+        .order_by(_M.position.desc(), _MARKER_LAST.desc())
+        .limit(limit),
+    )[::-1]
+
+
+def read_markers(connection: Connection, key: int) -> list[Row]:
+    """The live markers with their summaries, in view order."""
+    return _read(connection, _whole(key).where(sql("messages." + LIVE_MARKER)))
+
+
+def live_calls_before(connection: Connection, key: int, position: int) -> frozenset[str]:
+    """Ids of the tool calls that live rows before `position` make."""
+    found = connection.execute(
+        select(_M.call_ids).where(_M.session_key == key, sql(LIVE_CALLS), _M.position < position)
+    ).scalars()
+    return frozenset(call for ids in found for call in _tuple(ids))
+
+
+def open_turn_start(connection: Connection, key: int) -> int | None:
+    """Position of the newest live request, with which the newest turn begins."""
+    return connection.execute(
+        select(_M.position)
+        .where(_M.session_key == key, sql(OPENS_TURN), _M.active == 1)
+        .order_by(_M.position.desc())
+        .limit(1)
+    ).scalar_one_or_none()
+
+
+def request_before(connection: Connection, key: int, position: int) -> Row | None:
+    """The newest request before `position` that is live."""
+    found = _read(
+        connection,
+        _whole(key)
+        .where(sql("messages." + OPENS_TURN), _M.active == 1, _M.position < position)
+        .order_by(None)
+        .order_by(_M.position.desc())
+        .limit(1),
+    )
+    return found[0] if found else None
+
+
+def turn_starts(connection: Connection, key: int, *, newest: int) -> list[int]:
+    """Positions of the `newest` last requests, archived ones included, newest first."""
+    return list(
+        connection.execute(
+            select(_M.position)
+            .where(_M.session_key == key, sql(OPENS_TURN), _VISIBLE)
+            .order_by(_M.position.desc())
+            .limit(newest)
+        ).scalars()
+    )
+
+
+def starts_turn(connection: Connection, key: int, position: int) -> bool:
+    """Whether a request that is live or archived stands at `position`."""
+    found = connection.execute(
+        select(_M.id).where(
+            _M.session_key == key, _M.position == position, sql(OPENS_TURN), _VISIBLE
+        )
+    )
+    return found.first() is not None
+
+
+def archive(connection: Connection, ids: Sequence[int], *, summary_id: int) -> int:
+    """Take live rows out of the view, absorbed by a summary; gives how many were still live."""
+    return connection.execute(
+        update(_M)
+        .where(_M.id.in_(ids), _M.active == 1)
+        .values(active=0, compacted=1, absorbed_by=summary_id)
+    ).rowcount
+
+
+def restore(connection: Connection, summary_id: int) -> Amount:
+    """Bring back into the view what a summary absorbed, the markers that it replaced included."""
+    found = connection.execute(
+        update(_M)
+        .where(_M.absorbed_by == summary_id)
+        .values(active=1, compacted=0, absorbed_by=None)
+        .returning(_M.tokens)
+    ).scalars()
+    tokens = list(found)
+    return Amount(len(tokens), sum(tokens))
+
+
+def withdraw_marker(connection: Connection, key: int, summary_id: int) -> Amount:
+    """Take the live marker of a summary out of the view for good, as an undo does."""
+    found = connection.execute(
+        update(_M)
+        .where(_M.session_key == key, sql(LIVE_MARKER), _M.summary_id == summary_id)
+        .values(active=0, compacted=0)
+        .returning(_M.tokens)
+    ).scalars()
+    tokens = list(found)
+    return Amount(len(tokens), sum(tokens))
+
+
+def change_marker(
+    connection: Connection, key: int, *, shows: int, summary_id: int, tokens: int
+) -> int:
+    """Let the live marker of summary `shows` show `summary_id` in its place; gives rows hit."""
+    return connection.execute(
+        update(_M)
+        .where(_M.session_key == key, sql(LIVE_MARKER), _M.summary_id == shows)
+        .values(summary_id=summary_id, tokens=tokens)
+    ).rowcount
+
+
+def rewind(connection: Connection, key: int, *, cut: int) -> tuple[Amount, int]:
+    """Mark every row from position `cut` on as rewound.
+
+    Gives what left the live view and how many rows were marked, archived ones included.
+    """
+    behind = (_M.session_key == key, _M.position >= cut)
+    tokens = (
+        connection.execute(
+            update(_M).where(*behind, sql(LIVE)).values(active=0, compacted=0).returning(_M.tokens)
+        )
+        .scalars()
+        .all()
+    )
+    archived = connection.execute(
+        update(_M)
+        .where(*behind, sql(MESSAGE_ROW), _M.compacted == 1)
+        .values(active=0, compacted=0, absorbed_by=None)
+    ).rowcount
+    return Amount(len(tokens), sum(tokens)), len(tokens) + archived
+
+
+def _whole(key: int) -> Select[*tuple[Any, ...]]:
+    return (
+        select(*_OUTLINE, _M.content, _M.fields, Summary.text.label("summary"))
+        .outerjoin(Summary, Summary.id == _M.summary_id)
+        .where(_M.session_key == key)
+        .order_by(_M.position, _MARKER_LAST)
+    )
+
+
+def _read(connection: Connection, query: Select[*tuple[Any, ...]]) -> list[Row]:
+    return [_row(found) for found in connection.execute(query).mappings()]
+
+
+def _row(found: RowMapping) -> Row:
+    kind = Kind(found["kind"])
+    whole = "fields" in found and not kind.is_marker
+    return Row(
+        id=found["id"],
+        position=found["position"],
+        kind=kind,
+        role=found["role"],
+        origin=None if found["origin"] is None else Origin(found["origin"]),
+        opens_turn=bool(found["opens_turn"]),
+        tokens=found["tokens"],
+        calls=_tuple(found["call_ids"]),
+        answers=_tuple(found["answer_ids"]),
+        message=join(found["role"], found["content"], found["fields"]) if whole else None,
+        summary=found.get("summary"),
+        summary_id=found["summary_id"],
+    )
+
+
+def _ids(values: tuple[str, ...]) -> str | None:
+    return json.dumps(values, ensure_ascii=False) if values else None
+
+
+def _tuple(text: str | None) -> tuple[str, ...]:
+    return () if text is None else tuple(json.loads(text))

@@ -1,0 +1,357 @@
+"""The tables, one schema for SQLite and PostgreSQL.
+
+Times are milliseconds since 1970 (UTC) by the database's clock. Flags are 0 or 1. Predicates of
+partial indexes are literal text here and in the statements that rely on them: a bound parameter
+there makes PostgreSQL's generic plan miss the index.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    ForeignKey,
+    Index,
+    Integer,
+    SmallInteger,
+    UniqueConstraint,
+)
+from sqlalchemy import text as sql
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+from storage.escape import EscapedText
+
+BigKey = BigInteger().with_variant(Integer, "sqlite")
+
+LIVE = "active = 1"
+LIVE_MARKER = "active = 1 AND summary_id IS NOT NULL"
+LIVE_CALLS = "active = 1 AND call_ids IS NOT NULL"
+OPENS_TURN = "opens_turn = 1"
+MESSAGE_ROW = "kind = 'message'"
+OPEN_JOB = "state IN ('due', 'running')"
+DUE_JOB = "state = 'due'"
+RUNNING_JOB = "state = 'running'"
+
+
+class Base(DeclarativeBase):
+    type_annotation_map = {str: EscapedText, int: BigInteger}  # noqa: RUF012 - read by SQLAlchemy
+
+
+class Session(Base):
+    """One conversation. `key` is ours, `id` is the owner's name for it (ENGINE.md §12)."""
+
+    __tablename__ = "sessions"
+
+    key: Mapped[int] = mapped_column(BigKey, primary_key=True, autoincrement=True)
+    owner: Mapped[str]
+    id: Mapped[str]
+    source: Mapped[str]
+    chat_id: Mapped[str | None]
+    thread_id: Mapped[str] = mapped_column(server_default="")
+    title: Mapped[str | None]
+    model: Mapped[str] = mapped_column(server_default="")
+    model_config: Mapped[str | None]
+    context_window: Mapped[int | None]
+    reserved_output: Mapped[int] = mapped_column(server_default="0")
+    parent_key: Mapped[int | None] = mapped_column(ForeignKey("sessions.key"))
+    link: Mapped[str | None]
+
+    revision: Mapped[int] = mapped_column(server_default="0")
+    next_position: Mapped[int] = mapped_column(server_default="0")
+    turns: Mapped[int] = mapped_column(server_default="0")
+    turn_open: Mapped[int] = mapped_column(SmallInteger, server_default="0")
+    live_messages: Mapped[int] = mapped_column(server_default="0")
+    live_tokens: Mapped[int] = mapped_column(server_default="0")
+    passes: Mapped[int] = mapped_column(server_default="0")
+    tokens_saved: Mapped[int] = mapped_column(server_default="0")
+
+    started_at: Mapped[int]
+    active_at: Mapped[int]
+    ended_at: Mapped[int | None]
+    archived_at: Mapped[int | None]
+
+    __table_args__ = (
+        UniqueConstraint("owner", "id", name="uq_sessions_owner_id"),
+        Index(
+            "uq_sessions_chat",
+            "owner",
+            "source",
+            "chat_id",
+            "thread_id",
+            unique=True,
+            sqlite_where=sql("chat_id IS NOT NULL AND ended_at IS NULL"),
+            postgresql_where=sql("chat_id IS NOT NULL AND ended_at IS NULL"),
+        ),
+        Index(
+            "uq_sessions_title",
+            "owner",
+            "title",
+            unique=True,
+            sqlite_where=sql("title IS NOT NULL"),
+            postgresql_where=sql("title IS NOT NULL"),
+        ),
+        Index("ix_sessions_active_at", "active_at"),
+    )
+
+
+class SystemPrompt(Base):
+    """The first system prompt of a session. Apart, so that counting a turn does not rewrite it."""
+
+    __tablename__ = "system_prompts"
+
+    session_key: Mapped[int] = mapped_column(
+        ForeignKey("sessions.key", ondelete="CASCADE"), primary_key=True
+    )
+    prompt: Mapped[str]
+
+
+class Summary(Base):
+    """One version of a summary: what it says, what it covers, what it took the place of."""
+
+    __tablename__ = "summaries"
+
+    id: Mapped[int] = mapped_column(BigKey, primary_key=True, autoincrement=True)
+    session_key: Mapped[int] = mapped_column(ForeignKey("sessions.key", ondelete="CASCADE"))
+    kind: Mapped[str]
+    status: Mapped[str]
+    text: Mapped[str]
+    tokens: Mapped[int]
+    first_position: Mapped[int]
+    last_position: Mapped[int]
+    replaces: Mapped[int | None] = mapped_column(ForeignKey("summaries.id"))
+    cursor_before: Mapped[int]
+    template: Mapped[str]
+    model: Mapped[str]
+    created_at: Mapped[int]
+
+    __table_args__ = (
+        Index(
+            "ix_summaries_live",
+            "session_key",
+            "id",
+            sqlite_where=sql("status = 'live'"),
+            postgresql_where=sql("status = 'live'"),
+        ),
+        {"sqlite_autoincrement": True},  # an id is never given twice
+    )
+
+
+class Message(Base):
+    """One row of a conversation. See `storage.payload` for how a chat dict is laid out here."""
+
+    __tablename__ = "messages"
+
+    id: Mapped[int] = mapped_column(BigKey, primary_key=True, autoincrement=True)
+    session_key: Mapped[int] = mapped_column(ForeignKey("sessions.key", ondelete="CASCADE"))
+    position: Mapped[int]
+    kind: Mapped[str] = mapped_column(server_default="message")
+    role: Mapped[str | None]
+    origin: Mapped[str | None]
+    opens_turn: Mapped[int] = mapped_column(SmallInteger, server_default="0")
+    tokens: Mapped[int]
+    active: Mapped[int] = mapped_column(SmallInteger, server_default="1")
+    compacted: Mapped[int] = mapped_column(SmallInteger, server_default="0")
+    absorbed_by: Mapped[int | None] = mapped_column(ForeignKey("summaries.id"))
+    summary_id: Mapped[int | None] = mapped_column(ForeignKey("summaries.id"))
+    call_ids: Mapped[str | None]
+    answer_ids: Mapped[str | None]
+    content: Mapped[str | None]
+    fields: Mapped[str | None]
+    created_at: Mapped[int]
+
+    __table_args__ = (
+        Index(
+            "uq_messages_position",
+            "session_key",
+            "position",
+            unique=True,
+            sqlite_where=sql(MESSAGE_ROW),
+            postgresql_where=sql(MESSAGE_ROW),
+        ),
+        Index(
+            "ix_messages_live",
+            "session_key",
+            "position",
+            sqlite_where=sql(LIVE),
+            postgresql_where=sql(LIVE),
+        ),
+        Index(
+            "ix_messages_markers",
+            "session_key",
+            sqlite_where=sql(LIVE_MARKER),
+            postgresql_where=sql(LIVE_MARKER),
+        ),
+        Index(
+            "ix_messages_live_calls",
+            "session_key",
+            "position",
+            sqlite_where=sql(LIVE_CALLS),
+            postgresql_where=sql(LIVE_CALLS),
+        ),
+        Index(
+            "ix_messages_turns",
+            "session_key",
+            "position",
+            sqlite_where=sql(OPENS_TURN),
+            postgresql_where=sql(OPENS_TURN),
+        ),
+        Index(
+            "ix_messages_absorbed_by",
+            "absorbed_by",
+            sqlite_where=sql("absorbed_by IS NOT NULL"),
+            postgresql_where=sql("absorbed_by IS NOT NULL"),
+        ),
+        {"sqlite_autoincrement": True},  # an id is never given twice
+    )
+
+
+class TurnEvent(Base):
+    """What a gateway told once: rows appended, turn closed, usage seen."""
+
+    __tablename__ = "turn_events"
+
+    id: Mapped[int] = mapped_column(BigKey, primary_key=True, autoincrement=True)
+    session_key: Mapped[int] = mapped_column(ForeignKey("sessions.key", ondelete="CASCADE"))
+    event_id: Mapped[str]
+    digest: Mapped[str]
+    turn: Mapped[int | None]
+    first_position: Mapped[int]
+    rows: Mapped[int]
+    usage: Mapped[str | None]
+    revision: Mapped[int]
+    created_at: Mapped[int]
+
+    __table_args__ = (UniqueConstraint("session_key", "event_id", name="uq_turn_events_event"),)
+
+
+class Cursor(Base):
+    """A place in a session up to which something was done, by name."""
+
+    __tablename__ = "cursors"
+
+    session_key: Mapped[int] = mapped_column(
+        ForeignKey("sessions.key", ondelete="CASCADE"), primary_key=True
+    )
+    name: Mapped[str] = mapped_column(primary_key=True)
+    position: Mapped[int]
+
+
+class Guard(Base):
+    """Something that holds work of a session back, by name."""
+
+    __tablename__ = "guards"
+
+    session_key: Mapped[int] = mapped_column(
+        ForeignKey("sessions.key", ondelete="CASCADE"), primary_key=True
+    )
+    name: Mapped[str] = mapped_column(primary_key=True)
+    count: Mapped[int] = mapped_column(server_default="0")
+    subject: Mapped[int | None]
+    until_at: Mapped[int | None]
+    detail: Mapped[str | None]
+    updated_at: Mapped[int]
+
+
+class Job(Base):
+    """One piece of open work (ARCHITECTURE.md, *Jobs*)."""
+
+    __tablename__ = "jobs"
+
+    id: Mapped[int] = mapped_column(BigKey, primary_key=True, autoincrement=True)
+    session_key: Mapped[int] = mapped_column(ForeignKey("sessions.key", ondelete="CASCADE"))
+    kind: Mapped[str]
+    state: Mapped[str] = mapped_column(server_default="due")
+    queue: Mapped[str]
+    trigger: Mapped[str]
+    strength: Mapped[int] = mapped_column(SmallInteger, server_default="0")
+    options: Mapped[str | None]
+    run_at: Mapped[int]
+    attempt: Mapped[int] = mapped_column(server_default="0")
+    fence: Mapped[int] = mapped_column(server_default="0")
+    holder: Mapped[str | None]
+    lease_until: Mapped[int | None]
+    deadline_at: Mapped[int | None]
+    again: Mapped[int] = mapped_column(SmallInteger, server_default="0")
+    rung_at: Mapped[int | None]
+    reason: Mapped[str | None]
+    trace: Mapped[str | None]
+    failed_first_at: Mapped[int | None]
+    failed_last_at: Mapped[int | None]
+    created_at: Mapped[int]
+    updated_at: Mapped[int]
+
+    __table_args__ = (
+        Index(
+            "uq_jobs_open",
+            "session_key",
+            "kind",
+            unique=True,
+            sqlite_where=sql(OPEN_JOB),
+            postgresql_where=sql(OPEN_JOB),
+        ),
+        Index(
+            "uq_jobs_running",
+            "session_key",
+            unique=True,
+            sqlite_where=sql(RUNNING_JOB),
+            postgresql_where=sql(RUNNING_JOB),
+        ),
+        Index("ix_jobs_due", "run_at", sqlite_where=sql(DUE_JOB), postgresql_where=sql(DUE_JOB)),
+        Index(
+            "ix_jobs_lease",
+            "lease_until",
+            sqlite_where=sql(RUNNING_JOB),
+            postgresql_where=sql(RUNNING_JOB),
+        ),
+        {"sqlite_autoincrement": True},  # an id is never given twice
+    )
+
+
+class Attempt(Base):
+    """One try of a pass, whatever came of it. Holds figures, never text (ENGINE.md §7)."""
+
+    __tablename__ = "attempts"
+
+    id: Mapped[int] = mapped_column(BigKey, primary_key=True, autoincrement=True)
+    session_key: Mapped[int] = mapped_column(ForeignKey("sessions.key", ondelete="CASCADE"))
+    job_id: Mapped[int | None]
+    kind: Mapped[str]
+    trigger: Mapped[str]
+    outcome: Mapped[str]
+    error_class: Mapped[str | None]
+    summary_id: Mapped[int | None]
+    messages_before: Mapped[int]
+    messages_after: Mapped[int]
+    tokens_before: Mapped[int]
+    tokens_after: Mapped[int]
+    absorbed_tokens: Mapped[int] = mapped_column(server_default="0")
+    summary_tokens: Mapped[int] = mapped_column(server_default="0")
+    threshold_tokens: Mapped[int] = mapped_column(server_default="0")
+    cursor: Mapped[int]
+    passes: Mapped[int]
+    tokens_saved: Mapped[int]
+    model: Mapped[str] = mapped_column(server_default="")
+    requests: Mapped[int] = mapped_column(server_default="0")
+    prompt_tokens: Mapped[int | None]
+    completion_tokens: Mapped[int | None]
+    total_ms: Mapped[int] = mapped_column(server_default="0")
+    model_ms: Mapped[int] = mapped_column(server_default="0")
+    created_at: Mapped[int]
+
+    __table_args__ = (Index("ix_attempts_session", "session_key", "id"),)
+
+
+class Answer(Base):
+    """What a model said, until it is committed. Keyed by the question, never fenced."""
+
+    __tablename__ = "answers"
+
+    session_key: Mapped[int] = mapped_column(
+        ForeignKey("sessions.key", ondelete="CASCADE"), primary_key=True
+    )
+    question: Mapped[str] = mapped_column(primary_key=True)
+    text: Mapped[str]
+    model: Mapped[str]
+    prompt_tokens: Mapped[int | None]
+    completion_tokens: Mapped[int | None]
+    model_ms: Mapped[int]
+    created_at: Mapped[int]

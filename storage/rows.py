@@ -1,0 +1,61 @@
+"""One row of a conversation, as storage gives it and the rules of `workers` take it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+Message: TypeAlias = Mapping[str, Any]
+"""An OpenAI chat message: role, content, tool_calls, tool_call_id, name, provider fields."""
+
+
+class Kind(StrEnum):
+    """What a row is. Markers have no role of their own (ENGINE.md §2)."""
+
+    MESSAGE = "message"
+    MICRO = "micro"
+    BATCH = "batch"
+
+    @property
+    def is_marker(self) -> bool:
+        return self is not Kind.MESSAGE
+
+
+class Origin(StrEnum):
+    """Who wrote a user-role row (ENGINE.md §1); other roles carry none."""
+
+    PERSON = "person"
+    RUNTIME = "runtime"
+    TOOL = "tool"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A stored row, or its outline when `message` was left unread.
+
+    `position` counts from 0 within the session and is never used twice; a marker shares the
+    position of the last row it covers and comes after it. `tokens` is the estimate made when the
+    row was stored; for a marker it includes the marker's frame. `calls` are the ids of the tool
+    calls that the row makes, `answers` the ids that it answers. `opens_turn` says that it is a
+    real user message. `summary` is the text that a marker shows.
+    """
+
+    position: int
+    tokens: int
+    id: int = 0
+    kind: Kind = Kind.MESSAGE
+    role: str | None = None
+    origin: Origin | None = None
+    opens_turn: bool = False
+    calls: tuple[str, ...] = ()
+    answers: tuple[str, ...] = ()
+    message: Message | None = None
+    summary: str | None = None
+    summary_id: int | None = None
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Sort key of the view: position, markers after messages."""
+        return self.position, int(self.kind.is_marker)

@@ -1,0 +1,270 @@
+"""Sessions: who they belong to, what they are for, and their counters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, Select, case, or_, select, update
+
+from storage.engine import Database, insert_into
+from storage.errors import SessionNotFound
+from storage.models import Session, SystemPrompt
+
+_S = Session
+_COLUMNS = tuple(column for column in Session.__table__.columns)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRecord:
+    """A stored session. Times are milliseconds since 1970 (UTC); tokens are estimates."""
+
+    key: int
+    owner: str
+    id: str
+    source: str
+    chat_id: str | None
+    thread_id: str
+    title: str | None
+    model: str
+    model_config: str | None
+    context_window: int | None
+    reserved_output: int
+    parent_key: int | None
+    link: str | None
+    revision: int
+    next_position: int
+    turns: int
+    turn_open: bool
+    live_messages: int
+    live_tokens: int
+    passes: int
+    tokens_saved: int
+    started_at: int
+    active_at: int
+    ended_at: int | None
+    archived_at: int | None
+
+
+def create(
+    connection: Connection, database: Database, values: dict[str, Any]
+) -> SessionRecord | None:
+    """Insert a session; None when one with that id, chat or title exists already."""
+    now = database.now()
+    row = connection.execute(
+        insert_into(connection, Session)
+        .values(**values, started_at=now, active_at=now)
+        .on_conflict_do_nothing()
+        .returning(*_COLUMNS)
+    ).mappings()
+    found = row.first()
+    return None if found is None else _record(found)
+
+
+def find(connection: Connection, *, owner: str, session_id: str) -> SessionRecord | None:
+    """The owner's session of that id."""
+    return _first(connection, select(*_COLUMNS).where(_S.owner == owner, _S.id == session_id))
+
+
+def find_chat(
+    connection: Connection, *, owner: str, source: str, chat_id: str, thread_id: str
+) -> SessionRecord | None:
+    """The owner's session of that chat and thread that is not closed."""
+    return _first(
+        connection,
+        select(*_COLUMNS).where(
+            _S.owner == owner,
+            _S.source == source,
+            _S.chat_id == chat_id,
+            _S.thread_id == thread_id,
+            _S.ended_at.is_(None),
+        ),
+    )
+
+
+def has_title(connection: Connection, *, owner: str, title: str) -> bool:
+    """Whether the owner uses that title."""
+    found = connection.execute(select(_S.key).where(_S.owner == owner, _S.title == title))
+    return found.first() is not None
+
+
+def fetch(connection: Connection, key: int) -> SessionRecord:
+    """The session of that key. Raises `SessionNotFound`."""
+    found = _first(connection, select(*_COLUMNS).where(_S.key == key))
+    if found is None:
+        raise SessionNotFound(str(key), "")
+    return found
+
+
+def lock(connection: Connection, key: int) -> SessionRecord:
+    """Take the session's row for this transaction and give what it holds.
+
+    Every transaction that writes for a session starts here or with a statement that updates this
+    row, so two of them never wait for each other crosswise. Raises `SessionNotFound`.
+    """
+    found = _first(
+        connection, select(*_COLUMNS).where(_S.key == key).with_for_update(key_share=True)
+    )
+    if found is None:
+        raise SessionNotFound(str(key), "")
+    return found
+
+
+def page(
+    connection: Connection,
+    *,
+    owner: str | None = None,
+    source: str | None = None,
+    limit: int = 20,
+    before: tuple[int, int] | None = None,
+) -> list[SessionRecord]:
+    """Sessions by last activity, newest first; `before` is (active_at, key) of the last seen."""
+    query = select(*_COLUMNS).order_by(_S.active_at.desc(), _S.key.desc()).limit(limit)
+    if owner is not None:
+        query = query.where(_S.owner == owner)
+    if source is not None:
+        query = query.where(_S.source == source)
+    if before is not None:
+        query = query.where(
+            or_(
+                _S.active_at < before[0],
+                (_S.active_at == before[0]) & (_S.key < before[1]),
+            )
+        )
+    return [_record(row) for row in connection.execute(query).mappings()]
+
+
+def count_appended(
+    connection: Connection,
+    database: Database,
+    key: int,
+    *,
+    rows: int,
+    tokens: int,
+    closes_turn: bool,
+) -> SessionRecord | None:
+    """Count appended rows in and reserve their positions; None when there is no such session.
+
+    The positions are the `rows` ones that end before the record's `next_position`.
+    """
+    found = (
+        connection.execute(
+            update(_S)
+            .where(_S.key == key)
+            .values(
+                next_position=_S.next_position + rows,
+                live_messages=_S.live_messages + rows,
+                live_tokens=_S.live_tokens + tokens,
+                turns=_S.turns + int(closes_turn),
+                turn_open=0 if closes_turn else 1,
+                active_at=database.now(),
+            )
+            .returning(*_COLUMNS)
+        )
+        .mappings()
+        .first()
+    )
+    return None if found is None else _record(found)
+
+
+def count_change(
+    connection: Connection,
+    key: int,
+    *,
+    messages: int,
+    tokens: int,
+    passes: int = 0,
+    saved: int = 0,
+) -> SessionRecord:
+    """Count a change of the live view in: deltas of messages and tokens; revision grows."""
+    return _changed(
+        connection,
+        key,
+        {
+            "revision": _S.revision + 1,
+            "live_messages": _S.live_messages + messages,
+            "live_tokens": _S.live_tokens + tokens,
+            "passes": _S.passes + passes,
+            "tokens_saved": _S.tokens_saved + saved,
+        },
+    )
+
+
+def close_turn(connection: Connection, key: int) -> None:
+    """Mark that no turn is open, without counting one."""
+    connection.execute(update(_S).where(_S.key == key).values(turn_open=0))
+
+
+def set_model(
+    connection: Connection,
+    key: int,
+    *,
+    model: str,
+    model_config: str | None,
+    context_window: int | None,
+    reserved_output: int,
+) -> SessionRecord:
+    """Change model and window. The revision grows where something changed (F159)."""
+    same = (
+        (_S.model == model)
+        & (_S.context_window.is_not_distinct_from(context_window))
+        & (_S.reserved_output == reserved_output)
+    )
+    return _changed(
+        connection,
+        key,
+        {
+            "revision": _S.revision + case((same, 0), else_=1),
+            "model": model,
+            "model_config": model_config,
+            "context_window": context_window,
+            "reserved_output": reserved_output,
+        },
+    )
+
+
+def close(connection: Connection, database: Database, key: int) -> SessionRecord:
+    """Mark the session as ended; it stays readable and can be opened again by its id."""
+    return _changed(connection, key, {"ended_at": database.now(), "turn_open": 0})
+
+
+def reopen(connection: Connection, key: int) -> SessionRecord:
+    """Take the end mark away."""
+    return _changed(connection, key, {"ended_at": None})
+
+
+def keep_prompt(connection: Connection, key: int, prompt: str) -> None:
+    """Keep `prompt` as the session's system prompt unless it has one already."""
+    connection.execute(
+        insert_into(connection, SystemPrompt)
+        .values(session_key=key, prompt=prompt)
+        .on_conflict_do_nothing()
+    )
+
+
+def read_prompt(connection: Connection, key: int) -> str | None:
+    """The session's first system prompt."""
+    return connection.execute(
+        select(SystemPrompt.prompt).where(SystemPrompt.session_key == key)
+    ).scalar_one_or_none()
+
+
+def _changed(connection: Connection, key: int, values: dict[str, Any]) -> SessionRecord:
+    found = (
+        connection.execute(update(_S).where(_S.key == key).values(**values).returning(*_COLUMNS))
+        .mappings()
+        .first()
+    )
+    if found is None:
+        raise SessionNotFound(str(key), "")
+    return _record(found)
+
+
+def _first(connection: Connection, query: Select[*tuple[Any, ...]]) -> SessionRecord | None:
+    found = connection.execute(query).mappings().first()
+    return None if found is None else _record(found)
+
+
+def _record(row: RowMapping) -> SessionRecord:
+    values = {column.name: row[column] for column in _COLUMNS}
+    return SessionRecord(**{**values, "turn_open": bool(values["turn_open"])})

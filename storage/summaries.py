@@ -1,0 +1,149 @@
+"""Versions of summaries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sqlalchemy import Connection, RowMapping, insert, select, update
+from sqlalchemy import text as sql
+
+from storage.engine import Database
+from storage.models import Message, Summary
+
+
+class SummaryKind(StrEnum):
+    """How a summary came about (ARCHITECTURE.md, *Tables*)."""
+
+    MICRO = "micro"
+    DEFRAG = "defrag"
+
+
+class SummaryStatus(StrEnum):
+    """Live: a marker shows it. Superseded: a newer one took its place. Undone: taken back."""
+
+    LIVE = "live"
+    SUPERSEDED = "superseded"
+    UNDONE = "undone"
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryRecord:
+    """One version. Positions are of the first and the last row that it covers; `tokens` is the
+    size of the marker that shows it, frame included."""
+
+    id: int
+    kind: SummaryKind
+    status: SummaryStatus
+    text: str
+    tokens: int
+    first_position: int
+    last_position: int
+    replaces: int | None
+    cursor_before: int
+
+
+_RECORD = (
+    Summary.id,
+    Summary.kind,
+    Summary.status,
+    Summary.text,
+    Summary.tokens,
+    Summary.first_position,
+    Summary.last_position,
+    Summary.replaces,
+    Summary.cursor_before,
+)
+
+
+def insert_summary(
+    connection: Connection,
+    database: Database,
+    key: int,
+    *,
+    kind: SummaryKind,
+    text: str,
+    tokens: int,
+    first_position: int,
+    last_position: int,
+    replaces: int | None,
+    cursor_before: int,
+    template: str,
+    model: str,
+) -> int:
+    """Store a live summary and give its id."""
+    return connection.execute(
+        insert(Summary)
+        .values(
+            session_key=key,
+            kind=kind,
+            status=SummaryStatus.LIVE,
+            text=text,
+            tokens=tokens,
+            first_position=first_position,
+            last_position=last_position,
+            replaces=replaces,
+            cursor_before=cursor_before,
+            template=template,
+            model=model,
+            created_at=database.now(),
+        )
+        .returning(Summary.id)
+    ).scalar_one()
+
+
+def fetch(connection: Connection, summary_id: int) -> SummaryRecord:
+    """The summary of that id."""
+    row = connection.execute(select(*_RECORD).where(Summary.id == summary_id)).mappings().one()
+    return _record(row)
+
+
+def newest_live(connection: Connection, key: int) -> SummaryRecord | None:
+    """The newest summary that is shown now: the one that an undo takes back."""
+    row = (
+        connection.execute(
+            select(*_RECORD)
+            .where(Summary.session_key == key, sql("status = 'live'"))
+            .order_by(Summary.id.desc())
+            .limit(1)
+        )
+        .mappings()
+        .first()
+    )
+    return None if row is None else _record(row)
+
+
+def all_live(connection: Connection, key: int) -> list[SummaryRecord]:
+    """The summaries that are shown now, oldest first."""
+    rows = connection.execute(
+        select(*_RECORD)
+        .where(Summary.session_key == key, sql("status = 'live'"))
+        .order_by(Summary.id)
+    ).mappings()
+    return [_record(row) for row in rows]
+
+
+def set_status(connection: Connection, ids: Sequence[int], status: SummaryStatus) -> None:
+    """Change what `ids` are."""
+    connection.execute(update(Summary).where(Summary.id.in_(ids)).values(status=status))
+
+
+def revive_shown_by(connection: Connection, absorbed_by: int) -> None:
+    """Mark as live the summaries of the markers that a summary has absorbed."""
+    shown = select(Message.summary_id).where(
+        Message.absorbed_by == absorbed_by, Message.summary_id.is_not(None)
+    )
+    connection.execute(
+        update(Summary).where(Summary.id.in_(shown)).values(status=SummaryStatus.LIVE)
+    )
+
+
+def _record(row: RowMapping) -> SummaryRecord:
+    return SummaryRecord(
+        **{
+            **row,
+            "kind": SummaryKind(row["kind"]),
+            "status": SummaryStatus(row["status"]),
+        }
+    )
