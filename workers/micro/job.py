@@ -1,0 +1,145 @@
+"""The micro job: pass by pass, one commit each, while there is something to absorb."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from storage import answers, jobs
+from storage.answers import StoredAnswer
+from storage.errors import FenceLost
+from storage.jobs import Claim, DueJob
+from workers.answers import accept
+from workers.lease import kept
+from workers.micro.commit import Ending, StaleError, note
+from workers.micro.outcomes import Failed, HandedBack, NothingLeft, PassOutcome, Stale
+from workers.micro.plan import NothingDue, PassPlan, plan_pass
+from workers.summarising import Stopped, SummariserError, Task
+from workers.workshop import Workshop
+
+log = logging.getLogger(__name__)
+
+MOST_STALE = 5
+"""Plans in a row that may prove stale before the job lets other work go first."""
+
+
+@dataclass(frozen=True, slots=True)
+class MicroReport:
+    """What a claim of a micro job came to, and what is due next in its session."""
+
+    outcomes: tuple[PassOutcome, ...]
+    due: tuple[DueJob, ...] = field(default=())
+
+    @property
+    def last(self) -> PassOutcome:
+        return self.outcomes[-1]
+
+
+def run_micro(shop: Workshop, claim: Claim) -> MicroReport:
+    """Work a claimed micro job until nothing is left, it must wait, or the worker stops.
+
+    Database errors pass through: the lease then ends by itself and the job is claimed again.
+    """
+    outcomes: list[PassOutcome] = []
+    with kept(shop.database, claim, lease_ms=shop.lease_ms) as lost:
+        try:
+            while not outcomes or not _ends_job(outcomes):
+                # A model call that runs is waited for when the worker stops: it is paid already.
+                stops = lost() or shop.stopping()
+                outcomes.append(HandedBack() if stops else _pass(shop, claim, lost))
+            due = _leave(shop, claim, outcomes)
+        except FenceLost:
+            log.warning("job %d: claimed by another worker, result discarded", claim.job_id)
+            return MicroReport((*outcomes, HandedBack()))
+    return MicroReport(tuple(outcomes), due)
+
+
+def _pass(shop: Workshop, claim: Claim, stop: Callable[[], bool]) -> PassOutcome:
+    started = time.monotonic()
+    plan = _plan(shop, claim)
+    if isinstance(plan, NothingDue):
+        return NothingLeft(plan.reason)
+    shop.reach("planned")
+    requests = 0
+
+    def ending() -> Ending:
+        return Ending(shop, claim, plan, int(1000 * (time.monotonic() - started)), requests)
+
+    try:
+        with shop.database.read() as connection:
+            answer = answers.find(connection, claim.session_key, plan.question)
+        if answer is None:
+            requests = 1
+            try:
+                answer = _ask(shop, claim, plan, stop)
+            except SummariserError as error:
+                return ending().fail(error)
+        shop.reach("answered")
+        if plan.task is Task.DEFRAG:
+            return ending().defrag(answer)
+        return ending().absorb(answer)
+    except Stopped:
+        return HandedBack()
+    except StaleError:
+        with shop.database.write() as connection:
+            note(shop, connection, claim, "stale")
+        return Stale()
+
+
+def _plan(shop: Workshop, claim: Claim) -> PassPlan | NothingDue:
+    settings = shop.settings.current().compression
+    if not (settings.enabled and settings.micro_compact):
+        return NothingDue("micro-compaction is switched off")
+    with shop.database.read() as connection:
+        return plan_pass(
+            connection,
+            claim.session_key,
+            settings,
+            input_chars=shop.summariser.input_chars,
+            today=shop.today(),
+        )
+
+
+def _ask(shop: Workshop, claim: Claim, plan: PassPlan, stop: Callable[[], bool]) -> StoredAnswer:
+    """Get an answer and keep it, accepted, before anything is committed."""
+    started = time.monotonic()
+    reply = shop.summariser.summarise(plan.request, stop)
+    text = accept(reply.text, plan.request)
+    answer = StoredAnswer(
+        text=text,
+        model=reply.model,
+        prompt_tokens=reply.prompt_tokens,
+        completion_tokens=reply.completion_tokens,
+        model_ms=int(1000 * (time.monotonic() - started)),
+    )
+    shop.reach("replied")
+    with shop.database.write() as connection:
+        answers.keep(connection, shop.database, claim.session_key, plan.question, answer)
+    return answer
+
+
+def _ends_job(outcomes: list[PassOutcome]) -> bool:
+    stale = outcomes[-MOST_STALE:]
+    return isinstance(outcomes[-1], NothingLeft | Failed | HandedBack) or (
+        len(stale) == MOST_STALE and all(isinstance(outcome, Stale) for outcome in stale)
+    )
+
+
+def _leave(shop: Workshop, claim: Claim, outcomes: list[PassOutcome]) -> tuple[DueJob, ...]:
+    """Give the job up in the state that its last outcome asks for."""
+    database = shop.database
+    with database.write() as connection:
+        match outcomes[-1]:
+            case Failed():
+                pass
+            case NothingLeft():
+                if len(outcomes) == 1:
+                    note(shop, connection, claim, "nothing_due")
+                jobs.finish(connection, database, claim)
+            case _:
+                jobs.release(
+                    connection, database, claim, delay_ms=0, reason=None, attempt_counts=False
+                )
+        return tuple(jobs.due_in_session(connection, database, claim.session_key))

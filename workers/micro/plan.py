@@ -1,0 +1,342 @@
+"""What the next micro pass of a session would do.
+
+Reads the beginning of the live view up to the head's end, the end of it up to the tail's start,
+and from the cursor on what it takes; never the session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+
+from sqlalchemy import Connection
+
+from storage import cursors, guards, messages, sessions
+from storage.cursors import CursorName
+from storage.guards import GuardName, GuardRecord
+from storage.rows import Kind, Row
+from storage.sessions import SessionRecord
+from workers.compression_settings import CompressionSettings
+from workers.exchanges import Exchange, Found, LookFurther, TooLittle, Unit, find_exchanges
+from workers.limits import region_rules, session_threshold
+from workers.passages import passage, passages_size
+from workers.prompts import TEMPLATE_VERSION
+from workers.questions import question_key
+from workers.redaction import redact
+from workers.regions import RegionRules, head_end, tail_start
+from workers.summarising import Passage, SummaryRequest, Task
+from workers.tokens import estimate_text
+from workers.transcript import tool_groups
+
+_PAGE = 64
+_UNITS_AT_ONCE = 32
+
+
+@dataclass(frozen=True, slots=True)
+class NothingDue:
+    """No pass can be made now; `reason` says why in a few words."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PassPlan:
+    """A pass as it is decided: what is asked, and what the answer would take the place of.
+
+    For `Task.ABSORB`, `rows` are the rows to archive and `place` the position of the new marker;
+    for `Task.DEFRAG` there are none and the marker stays. `marker` is the one that is replaced.
+    `cursor` is where the cursor would stand afterwards, be the rows absorbed or skipped.
+    """
+
+    task: Task
+    session: SessionRecord
+    threshold_tokens: int
+    rows: tuple[int, ...]
+    first_position: int
+    place: int
+    absorbed_tokens: int
+    marker: Row | None
+    cursor_before: int
+    cursor: int
+    request: SummaryRequest
+    question: str
+    failures: int
+
+
+def plan_pass(
+    connection: Connection,
+    key: int,
+    settings: CompressionSettings,
+    *,
+    input_chars: int,
+    today: date,
+) -> PassPlan | NothingDue:
+    """Decide the next micro pass of a session, in one short read.
+
+    `input_chars` is what one request to the summariser may hold, `today` the date for its prompt.
+    """
+    planner = _planner(connection, key, settings, input_chars, today)
+    chosen = planner.choose()
+    if isinstance(chosen, NothingDue):
+        return chosen
+    return planner.absorb(chosen) if chosen else planner.defrag()
+
+
+def why_nothing_due(
+    connection: Connection, key: int, settings: CompressionSettings
+) -> NothingDue | None:
+    """Why no pass can be made now; None when one can. Reads no text of messages."""
+    chosen = _planner(connection, key, settings, 0, date.min).choose()
+    return chosen if isinstance(chosen, NothingDue) else None
+
+
+def _planner(
+    connection: Connection, key: int, settings: CompressionSettings, input_chars: int, today: date
+) -> _Planner:
+    session = sessions.fetch(connection, key)
+    threshold = session_threshold(session, settings)
+    markers = messages.read_markers(connection, key)
+    return _Planner(
+        connection=connection,
+        session=session,
+        rules=region_rules(threshold, settings),
+        settings=settings,
+        threshold=threshold.tokens,
+        micro=next((m for m in reversed(markers) if m.kind is Kind.MICRO), None),
+        batch=next((m for m in reversed(markers) if m.kind is Kind.BATCH), None),
+        cursor=cursors.read(connection, key, CursorName.MICRO),
+        guards=guards.read_all(connection, key),
+        input_chars=input_chars,
+        today=today,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Planner:
+    connection: Connection
+    session: SessionRecord
+    rules: RegionRules
+    settings: CompressionSettings
+    threshold: int
+    micro: Row | None
+    batch: Row | None
+    cursor: int
+    guards: dict[GuardName, GuardRecord]
+    input_chars: int
+    today: date
+
+    @property
+    def previous(self) -> str:
+        return (self.micro.summary or "") if self.micro else ""
+
+    def choose(self) -> tuple[Exchange, ...] | NothingDue:
+        """The exchanges that a pass would absorb; none when it would rewrite the summary."""
+        undone = self.guards.get(GuardName.UNDONE)
+        if undone is not None and undone.subject == self.session.turns:
+            return NothingDue("an undo waits for the next turn")
+        if self._summary_is_too_long():
+            return ()
+        start = self._start()
+        limit = self._limit()
+        if start >= limit:
+            return NothingDue("the middle is empty")
+        match self._find(start, limit):
+            case TooLittle(tokens):
+                return NothingDue(f"the middle holds {tokens} tokens, too few for a pass")
+            case Found(exchanges):
+                return exchanges
+
+    def _summary_is_too_long(self) -> bool:
+        raised = self.guards.get(GuardName.DEFRAG_MARK)
+        mark = self.settings.micro_compact_defrag_threshold_tokens
+        return estimate_text(self.previous) > max(mark, (raised.subject or 0) if raised else 0)
+
+    def defrag(self) -> PassPlan:
+        """A rewrite of the rolling summary alone."""
+        size = estimate_text(self.previous)
+        mark = self.settings.micro_compact_defrag_threshold_tokens
+        return self._plan(
+            Task.DEFRAG,
+            target=min(size // 2, mark * 3 // 4),
+            replaced=size,
+            question=self._question_key(Task.DEFRAG, ()),
+        )
+
+    def absorb(self, exchanges: tuple[Exchange, ...]) -> PassPlan:
+        """A pass over `exchanges`, or over as much of them as one request holds."""
+        taken, passages, question, cut = self._fill(exchanges)
+        last = max(row.position for row in taken)
+        tokens = sum(row.tokens for row in taken)
+        ids = tuple(row.id for row in taken)
+        replaced = tokens + estimate_text(self.previous)
+        defrag_at = self.settings.micro_compact_defrag_threshold_tokens
+        failed = self.guards.get(GuardName.MICRO_FAILURES)
+        first = min(row.position for row in taken)
+        return self._plan(
+            Task.ABSORB,
+            target=min(defrag_at * 3 // 4, max(replaced // 2, 1)),
+            replaced=replaced,
+            question=self._question_key(Task.ABSORB, ids),
+            rows=ids,
+            first=first,
+            place=last,
+            tokens=tokens,
+            cursor=last + 1 if cut else max(last + 1, exchanges[-1].end),
+            passages=passages,
+            asked=question,
+            failures=failed.count if failed and failed.subject == first else 0,
+        )
+
+    def _plan(
+        self,
+        task: Task,
+        *,
+        target: int,
+        replaced: int,
+        question: str,
+        rows: tuple[int, ...] = (),
+        first: int | None = None,
+        place: int | None = None,
+        tokens: int = 0,
+        cursor: int | None = None,
+        passages: tuple[Passage, ...] = (),
+        asked: str = "",
+        failures: int = 0,
+    ) -> PassPlan:
+        at = self.micro.position if self.micro else 0
+        return PassPlan(
+            task=task,
+            session=self.session,
+            threshold_tokens=self.threshold,
+            rows=rows,
+            first_position=at if first is None else first,
+            place=at if place is None else place,
+            absorbed_tokens=tokens,
+            marker=self.micro,
+            cursor_before=self.cursor,
+            cursor=self.cursor if cursor is None else cursor,
+            request=SummaryRequest(
+                task=task,
+                previous=redact(self.previous),
+                question=asked,
+                passages=passages,
+                target_tokens=target,
+                replaced_tokens=replaced,
+                today=self.today,
+            ),
+            question=question,
+            failures=failures,
+        )
+
+    def _question_key(self, task: Task, rows: tuple[int, ...]) -> str:
+        return question_key(task=task, rows=rows, previous=self.previous, template=TEMPLATE_VERSION)
+
+    def _start(self) -> int:
+        """Position from which on rows may be absorbed: behind head, batch marker and cursor."""
+        limit = _PAGE + self.rules.protect_first_n
+        while True:
+            rows = messages.read_forward(self.connection, self.session.key, start=0, limit=limit)
+            complete = len(rows) < limit
+            end = head_end(rows, self.rules, complete=complete)
+            if end < len(rows):
+                head = rows[end].position
+                break
+            if complete:
+                head = rows[-1].position + 1 if rows else 0
+                break
+            limit *= 2
+        behind_batch = self.batch.position + 1 if self.batch else 0
+        return max(head, behind_batch, self.cursor)
+
+    def _limit(self) -> int:
+        """Position at which the middle ends: the tail's start, or the open turn's."""
+        limit = self._tail_page()
+        while True:
+            rows = messages.read_backward(self.connection, self.session.key, limit=limit)
+            first = tail_start(rows, self.rules)
+            if first > 0 or len(rows) < limit:
+                break
+            limit *= 2
+        tail = rows[first].position if first < len(rows) else self.session.next_position
+        if not self.session.turn_open:
+            return tail
+        opened = messages.open_turn_start(self.connection, self.session.key)
+        return tail if opened is None else min(tail, opened)
+
+    def _tail_page(self) -> int:
+        """About as many rows as the tail will have, so that one read is enough as a rule."""
+        average = max(1, self.session.live_tokens // max(1, self.session.live_messages))
+        return max(_PAGE, 2 * self.rules.protect_last_n, 2 * self.rules.tail_budget // average)
+
+    def _find(self, start: int, limit: int) -> Found | TooLittle:
+        page = _PAGE
+        while True:
+            rows = messages.read_forward(self.connection, self.session.key, start=start, limit=page)
+            if not rows:
+                return TooLittle(0)
+            found = find_exchanges(
+                rows,
+                limit=limit,
+                min_tokens=self.settings.micro_compact_min_tokens,
+                tail_budget=self.rules.tail_budget,
+                answered_elsewhere=self._answered_elsewhere(rows, start),
+                complete=len(rows) < page,
+            )
+            if not isinstance(found, LookFurther):
+                return found
+            page *= 2
+
+    def _answered_elsewhere(self, rows: list[Row], start: int) -> frozenset[str]:
+        """Calls of live rows before `rows` that some of them answer."""
+        grouped = {i for group in tool_groups(rows) for i in group.members}
+        strays = {a for i, row in enumerate(rows) if i not in grouped for a in row.answers}
+        if not strays:
+            return frozenset()
+        return messages.live_calls_before(self.connection, self.session.key, start) & strays
+
+    def _fill(
+        self, exchanges: tuple[Exchange, ...]
+    ) -> tuple[list[Row], tuple[Passage, ...], str, bool]:
+        """Take whole units while they fit the summariser's input; the first one always.
+
+        Gives the rows taken, their passages, the first request, and whether something was left.
+        """
+        asked = self._requests(exchanges)
+        question = self._asked(exchanges[0], asked)
+        contents = self._contents([unit for exchange in exchanges for unit in exchange.units])
+        taken: list[Row] = []
+        passages: list[Passage] = []
+        for number, exchange in enumerate(exchanges):
+            request = exchange.question if number else None
+            before = [] if request is None else [asked[request.position]]
+            for _ in exchange.units:
+                whole = next(contents)
+                more = [*passages, *before, *(passage(row) for row in whole)]
+                if taken and passages_size(more) > self.input_chars:
+                    return taken, tuple(passages), question, True
+                taken.extend(whole)
+                passages, before = more, []
+        return taken, tuple(passages), question, False
+
+    def _contents(self, units: list[Unit]) -> Iterator[list[Row]]:
+        """The rows of each unit with their messages, read some units at a time."""
+        for i in range(0, len(units), _UNITS_AT_ONCE):
+            chunk = units[i : i + _UNITS_AT_ONCE]
+            positions = [row.position for unit in chunk for row in unit.rows]
+            rows = messages.read_rows(self.connection, self.session.key, positions)
+            found = {row.position: row for row in rows}
+            for unit in chunk:
+                yield [found[row.position] for row in unit.rows]
+
+    def _requests(self, exchanges: tuple[Exchange, ...]) -> dict[int, Passage]:
+        positions = [e.question.position for e in exchanges if e.question is not None]
+        rows = messages.read_rows(self.connection, self.session.key, positions) if positions else []
+        return {row.position: passage(row) for row in rows}
+
+    def _asked(self, exchange: Exchange, asked: dict[int, Passage]) -> str:
+        if exchange.question is not None:
+            return asked[exchange.question.position].text
+        first = exchange.units[0].rows[0].position
+        request = messages.request_before(self.connection, self.session.key, first)
+        return passage(request).text if request else ""

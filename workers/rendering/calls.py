@@ -1,0 +1,96 @@
+"""Tool calls and their results, read from messages of either shape.
+
+A call is an entry of `tool_calls` or a `tool_use` content part; a result is a tool message or a
+`tool_result` content part, also inside a user message (F038).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from storage.rows import Message
+
+Part: TypeAlias = Mapping[str, Any]
+
+_UNNAMED = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One tool call: its stored id, the tool's name, and its arguments as they are stored, JSON
+    text or a value."""
+
+    id: str
+    name: str
+    arguments: Any
+
+
+def parts_of(message: Message) -> list[Part]:
+    """The content parts of `message`; none when its content is text."""
+    content = message.get("content")
+    return content if isinstance(content, list) else []
+
+
+def calls_of(message: Message) -> tuple[Call, ...]:
+    """The calls that an assistant message makes: `tool_calls` first, then `tool_use` parts.
+
+    A part that repeats an entry of `tool_calls` (some gateways keep both shapes) is no second
+    call. Messages of other roles make none.
+    """
+    if message["role"] != "assistant":
+        return ()
+    listed = tuple(_listed(call) for call in message.get("tool_calls") or ())
+    known = {call.id for call in listed}
+    return listed + tuple(
+        Call(part["id"], part.get("name") or _UNNAMED, part.get("input"))
+        for part in parts_of(message)
+        if is_call_part(part) and part["id"] not in known
+    )
+
+
+def _listed(call: Mapping[str, Any]) -> Call:
+    function = call.get("function")
+    if function is not None:
+        return Call(call["id"], function.get("name") or _UNNAMED, function.get("arguments"))
+    custom = call.get("custom") or {}
+    return Call(call["id"], custom.get("name") or _UNNAMED, custom.get("input"))
+
+
+def is_call_part(part: Part) -> bool:
+    return part.get("type") == "tool_use" and bool(_text(part, "id"))
+
+
+def answered_id(part: Part) -> str | None:
+    """The id of the call that a content part answers, None for every other part."""
+    if part.get("type") not in ("tool_result", "function_call_output"):
+        return None
+    return _text(part, "tool_use_id") or _text(part, "call_id")
+
+
+def answer_content(part: Part) -> Any:
+    """What a result part holds: text, a list of parts, or None."""
+    return part.get("content", part.get("output"))
+
+
+def as_parts(content: Any) -> list[Part]:
+    """Any content as parts: text is one part, nothing is none, foreign values become JSON text."""
+    if content is None:
+        return []
+    if isinstance(content, list):
+        return [part for item in content for part in _as_part(item)]
+    return _as_part(content)
+
+
+def _as_part(item: Any) -> list[Part]:
+    if isinstance(item, Mapping) and "type" in item:
+        return [item]
+    text = item if isinstance(item, str) else json.dumps(item, ensure_ascii=False)
+    return [{"type": "text", "text": text}]
+
+
+def _text(mapping: Part, key: str) -> str | None:
+    value = mapping.get(key)
+    return value if isinstance(value, str) and value else None

@@ -1,0 +1,148 @@
+"""What every dialect needs first: calls next to their results, nothing without its partner.
+
+Providers refuse a request whose calls and results do not match, and since the view is made from
+stored rows, every retry would repeat the same fault (F005, F022, F030).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
+
+from storage.rows import Kind, Message, Row
+from workers.marker import frame
+from workers.rendering.calls import Call, answered_id, calls_of, parts_of
+from workers.rendering.lines import OPENING_LINE, STUB_RESULT
+from workers.transcript import SYSTEM_ROLES, ToolGroup, tool_groups
+
+
+class RenderingError(ValueError):
+    """A row cannot be rendered because it was loaded without its text; load the view with texts.
+
+    `position` is the row's place in its session.
+    """
+
+    def __init__(self, position: int, missing: str) -> None:
+        super().__init__(f"row at position {position} has no {missing}; load the view with texts")
+        self.position = position
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A tool message and the place of the call that it answers among the calls of its step."""
+
+    slot: int
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A message with, when it makes calls, exactly one result for each.
+
+    Results are in view order, constant ones for unanswered calls behind them. `newest` marks the
+    newest real user message. `position` is None for a message that no row stands for.
+    """
+
+    message: Message
+    calls: tuple[Call, ...] = ()
+    results: tuple[Result, ...] = ()
+    newest: bool = False
+    position: int | None = None
+
+    @property
+    def is_system(self) -> bool:
+        return self.message["role"] in SYSTEM_ROLES
+
+    @property
+    def is_user(self) -> bool:
+        return bool(self.message["role"] == "user")
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """Steps with at least one user message among them; `omitted` and `stubbed` as in the view."""
+
+    steps: tuple[Step, ...]
+    omitted: tuple[int, ...]
+    stubbed: tuple[int, ...]
+
+
+def repair(rows: Sequence[Row]) -> Repaired:
+    """Order `rows` into steps: results behind their calls, the newest result of each call.
+
+    Late results move up. A call without a result gets a constant one. Results that answer
+    nothing, or that a newer one replaced, are omitted. Raises `RenderingError`.
+    """
+    pieces = [piece for row in rows for piece in _split(row)]
+    groups = {group.call: group for group in tool_groups(pieces)}
+    shown = {by for group in groups.values() for by in group.answered_by if by is not None}
+    newest = max((index for index, piece in enumerate(pieces) if piece.opens_turn), default=None)
+    steps = [
+        _step(piece, pieces, groups.get(index), index == newest)
+        for index, piece in enumerate(pieces)
+        if not piece.answers
+    ]
+    if not any(step.is_user for step in steps):
+        opening = sum(1 for _ in takewhile(lambda step: step.is_system, steps))
+        steps.insert(opening, Step({"role": "user", "content": OPENING_LINE}))
+    return Repaired(
+        tuple(steps),
+        tuple(p.position for i, p in enumerate(pieces) if p.answers and i not in shown),
+        tuple(pieces[group.call].position for group in groups.values() if group.unanswered),
+    )
+
+
+def _split(row: Row) -> Iterator[Row]:
+    """Give `row` as pieces that each answer one call or none.
+
+    Result parts become tool pieces of their own, and what else the message holds stays a piece
+    at its place: pairing works on parts, not on rows (F038). A tool row with its own id keeps
+    the part that repeats it.
+    """
+    if row.kind is not Kind.MESSAGE:
+        if row.summary is None:
+            raise RenderingError(row.position, "summary")
+        framed = {"role": "user", "content": frame(row.summary)}
+        yield replace(row, message=framed, opens_turn=False, calls=(), answers=())
+        return
+    message = row.message
+    if message is None:
+        raise RenderingError(row.position, "message")
+    own = message.get("tool_call_id") if message["role"] == "tool" else None
+    kept = []
+    for part in parts_of(message):
+        answered = answered_id(part)
+        if answered is None or answered == own:
+            kept.append(part)
+            continue
+        result = {"role": "tool", "tool_call_id": answered, "content": [part]}
+        yield replace(
+            row, role="tool", opens_turn=False, calls=(), answers=(answered,), message=result
+        )
+    if len(kept) < len(parts_of(message)):
+        if not kept and not own:
+            return
+        message = {**message, "content": kept}
+    calls = tuple(call.id for call in calls_of(message))
+    yield replace(row, message=message, calls=calls, answers=(own,) if own else ())
+
+
+def _step(piece: Row, pieces: Sequence[Row], group: ToolGroup | None, newest: bool) -> Step:
+    message = _message(piece)
+    if group is None:
+        return Step(message, newest=newest, position=piece.position)
+    answered = sorted((by, slot) for slot, by in enumerate(group.answered_by) if by is not None)
+    results = [Result(slot, _message(pieces[by])) for by, slot in answered]
+    results += [
+        Result(slot, {"role": "tool", "tool_call_id": call, "content": STUB_RESULT})
+        for slot, (call, by) in enumerate(zip(group.calls, group.answered_by, strict=True))
+        if by is None
+    ]
+    return Step(message, calls_of(message), tuple(results), newest, piece.position)
+
+
+def _message(piece: Row) -> Message:
+    if piece.message is None:
+        raise RenderingError(piece.position, "message")
+    return piece.message

@@ -1,0 +1,110 @@
+"""All settings of a service as one frozen, validated value."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, field_validator
+
+from workers.compression_settings import CompressionSettings
+from workers.endpoints import (
+    Endpoint,
+    EndpointError,
+    FallbackSettings,
+    SummariserSettings,
+    resolve_chain,
+    resolve_endpoint,
+)
+from workers.setting_types import Allowed, Block, Seconds, Unit
+from workers.urls import database_url, default_database_url
+
+__all__ = [
+    "AuxiliarySettings",
+    "CompressionSettings",
+    "Endpoint",
+    "EndpointError",
+    "FallbackSettings",
+    "ScheduleSettings",
+    "Settings",
+    "SummariserSettings",
+    "WorkerSettings",
+    "resolve_chain",
+    "resolve_endpoint",
+]
+
+
+class AuxiliarySettings(Block):
+    """Models that serve the service itself, not the conversation."""
+
+    compression: SummariserSettings = Field(default_factory=SummariserSettings)
+
+
+class WorkerSettings(Block):
+    """How a worker works. Read at its start."""
+
+    concurrency: Annotated[int, Unit("jobs")] = Field(
+        8, ge=1, le=256, description="Jobs at the same time, one thread each."
+    )
+    lease_seconds: Seconds = Field(
+        60,
+        ge=5,
+        le=3600,
+        description="How long a job belongs to a worker that no longer renews its lease.",
+    )
+    poll_seconds: Seconds = Field(
+        0.5, ge=0.01, le=1, description="Pause between two looks at the jobs table without broker."
+    )
+
+
+class ScheduleSettings(Block):
+    """What runs by the clock. Read at the start."""
+
+    reconcile_seconds: Seconds = Field(
+        10,
+        ge=1,
+        le=3600,
+        description="Pause between two searches for due jobs whose ring was lost.",
+    )
+
+
+class Settings(Block):
+    """Everything that may be configured, each value checked (ENGINE.md §13).
+
+    Keys of model endpoints are no settings: they come from the environment when an endpoint is
+    resolved. Neither URL shows in `repr`, as they may hold passwords.
+    """
+
+    database_url: Annotated[
+        str,
+        Allowed(
+            "sqlite:///FILE or postgresql:// URL",
+            default="SQLite file afterturn.db in the user's data directory",
+        ),
+    ] = Field(
+        default_factory=default_database_url,
+        repr=False,
+        description="The shared database. Environment: DATABASE_URL.",
+    )
+    broker_url: Annotated[str | None, Allowed("broker URL, or null")] = Field(
+        None,
+        repr=False,
+        description="Redis or RabbitMQ that rings workers on other hosts; null for the embedded "
+        "worker, which polls. Environment: BROKER_URL.",
+    )
+    compression: CompressionSettings = Field(default_factory=CompressionSettings)
+    auxiliary: AuxiliarySettings = Field(default_factory=AuxiliarySettings)
+    worker: WorkerSettings = Field(default_factory=WorkerSettings)
+    schedule: ScheduleSettings = Field(default_factory=ScheduleSettings)
+
+    @field_validator("database_url")
+    @classmethod
+    def _is_a_database(cls, value: str) -> str:
+        return database_url(value)
+
+    @field_validator("broker_url")
+    @classmethod
+    def _is_a_broker(cls, value: str | None) -> str | None:
+        scheme, separator, _ = (value or "").partition("://")
+        if value is not None and not (scheme and separator):
+            raise ValueError("needs to be a URL such as redis://localhost:6379/0")
+        return value

@@ -1,0 +1,103 @@
+"""Settings as YAML: safe, without duplicate keys, and with the line of every key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import yaml
+
+from workers.setting_errors import Problem
+
+KeyPath: TypeAlias = tuple[str | int, ...]
+"""Keys and places in lists, from the root of the file down."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What a file says. `lines` counts from 1; merged keys (`<<`) have no line of their own.
+
+    `doubles` are the keys that stand more than once in their block; `content` has the last.
+    """
+
+    content: Any
+    lines: Mapping[KeyPath, int]
+    doubles: tuple[Problem, ...] = ()
+
+    def line_of(self, path: KeyPath) -> int | None:
+        """Return the line of the deepest known key on the way along `path`."""
+        for end in range(len(path), 0, -1):
+            if path[:end] in self.lines:
+                return self.lines[path[:end]]
+        return None
+
+
+class UnreadableError(Exception):
+    """The text is no YAML that settings can be taken from; `problem` says why and where."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+def read_document(raw: bytes) -> Document:
+    """Return what the YAML in `raw` says; an empty text says None.
+
+    Raises `UnreadableError` when it is not UTF-8, not YAML or more than one document. The
+    messages show keys but no values.
+    """
+    try:
+        loader = yaml.SafeLoader(raw.decode("utf-8-sig"))
+        node = loader.get_single_node()
+        lines, doubles = _lines(
+            node
+        )  # Before the next step, which mixes merged keys into the nodes.
+        content = None if node is None else loader.construct_document(node)
+    except UnicodeDecodeError as error:
+        raise UnreadableError(Problem("", f"not UTF-8 at byte {error.start}")) from None
+    except (yaml.YAMLError, ValueError, KeyError, AttributeError, RecursionError) as error:
+        # The last four escape from PyYAML at impossible dates, wrong explicit tags and the like.
+        raise UnreadableError(_syntax(error)) from None
+    return Document(content, lines, doubles)
+
+
+def dotted(path: KeyPath) -> str:
+    """Return `path` as people write it: `auxiliary.compression.fallback_chain[0].model`."""
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    return text.removeprefix(".")
+
+
+def _lines(root: yaml.Node | None) -> tuple[dict[KeyPath, int], tuple[Problem, ...]]:
+    lines: dict[KeyPath, int] = {}
+    doubles = []
+    for path, line in _keys(root, (), frozenset()):
+        if path in lines:
+            message = f"the key stands in line {lines[path]} already; keep one of them"
+            doubles.append(Problem(dotted(path), message, line=line))
+        else:
+            lines[path] = line
+    return lines, tuple(doubles)
+
+
+def _keys(
+    node: yaml.Node | None, path: KeyPath, above: frozenset[int]
+) -> Iterator[tuple[KeyPath, int]]:
+    if id(node) in above:  # An alias may name a node that it stands in.
+        return
+    above |= {id(node)}
+    if isinstance(node, yaml.SequenceNode):
+        for index, item in enumerate(node.value):
+            yield from _keys(item, (*path, index), above)
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            here = (*path, str(key.value))
+            yield here, key.start_mark.line + 1
+            yield from _keys(value, here, above)
+
+
+def _syntax(error: Exception) -> Problem:
+    # The text of the error itself may quote the file.
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        return Problem("", f"not YAML: {error.problem}", line=error.problem_mark.line + 1)
+    return Problem("", "not YAML: a value cannot be read")

@@ -1,0 +1,118 @@
+"""One answer of a chat-completions endpoint, put together from its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from workers.summariser.thinking import VisibleText
+from workers.summarising import ErrorClass, SummariserError
+
+# Servers name their reasoning differently; none of it belongs to the summary.
+_REASONING = ("reasoning_content", "reasoning", "reasoning_details", "thinking")
+
+_FINISHES = {
+    "length": ErrorClass.CUT_BY_LENGTH,
+    "max_tokens": ErrorClass.CUT_BY_LENGTH,
+    "model_length": ErrorClass.CUT_BY_LENGTH,
+    "tool_calls": ErrorClass.TOOL_CALL,
+    "function_call": ErrorClass.TOOL_CALL,
+    "content_filter": ErrorClass.REFUSAL,
+    "error": ErrorClass.SERVER_ERROR,
+    "insufficient_system_resource": ErrorClass.SERVER_ERROR,
+    "abort": ErrorClass.INTERRUPTED,
+}
+
+
+def size_limit(replaced_tokens: int) -> int:
+    """Characters after which an answer cannot be the summary that was asked for.
+
+    Twice what `replaced_tokens` of prose hold: the exact comparison comes later, this one only
+    bounds an answer that does not end, since no output limit is sent (ENGINE.md §6.2).
+    """
+    return max(8 * replaced_tokens, 4_000)
+
+
+class Answer:
+    """Takes the chunks of a stream, or one whole completion, as decoded JSON objects.
+
+    Fields of the wrong type are taken as absent: endpoints that only resemble OpenAI's are the
+    rule. `prompt_tokens` and `completion_tokens` are None until the endpoint tells them.
+    """
+
+    def __init__(self, limit_chars: int) -> None:
+        self.prompt_tokens: int | None = None
+        self.completion_tokens: int | None = None
+        self._limit_chars = limit_chars
+        self._visible = VisibleText()
+        self._reasoned = False
+        self._finish: str | None = None
+
+    @property
+    def finished(self) -> bool:
+        """True once the endpoint has said why the answer ends."""
+        return self._finish is not None
+
+    def take(self, payload: Mapping[str, Any]) -> bool:
+        """Add `payload`; true where it held text or reasoning.
+
+        Raises `SummariserError` as soon as no summary can come of it: TOOL_CALL, REFUSAL,
+        TOO_LARGE.
+        """
+        self._count(payload.get("usage"))
+        choices = payload.get("choices")
+        choice = _mapping(choices[0]) if isinstance(choices, list) and choices else {}
+        whole = _mapping(choice.get("message"))
+        part = whole or _mapping(choice.get("delta"))
+        _check(part)
+        text = _text(part.get("content"))
+        self._visible.feed(text)
+        if self._visible.chars > self._limit_chars:
+            raise SummariserError(ErrorClass.TOO_LARGE, f"over {self._limit_chars} characters")
+        reasoning = any(part.get(field) for field in _REASONING)
+        self._reasoned |= reasoning
+        finish = choice.get("finish_reason")
+        if finish or whole:
+            self._finish = str(finish or "stop")
+        return bool(part.get("content")) or reasoning
+
+    def text(self) -> str:
+        """The text of the complete answer.
+
+        Raises `SummariserError` where there is none to use: CUT_BY_LENGTH, TOOL_CALL, REFUSAL,
+        SERVER_ERROR, INTERRUPTED, EMPTY.
+        """
+        if self._finish is None:
+            raise SummariserError(ErrorClass.INTERRUPTED, "ended without a finish reason")
+        if self._finish in _FINISHES:
+            raise SummariserError(_FINISHES[self._finish], f"finish reason {self._finish}")
+        text = self._visible.text().strip()
+        if not text:
+            raise SummariserError(ErrorClass.EMPTY, "reasoning only" if self._reasoned else "")
+        return text
+
+    def _count(self, usage: object) -> None:
+        match usage:
+            case {"prompt_tokens": int(prompt), "completion_tokens": int(completion)}:
+                self.prompt_tokens, self.completion_tokens = prompt, completion
+
+
+def _check(part: Mapping[str, Any]) -> None:
+    if part.get("tool_calls") or part.get("function_call"):
+        raise SummariserError(ErrorClass.TOOL_CALL, "called a tool without having any")
+    if part.get("refusal"):
+        raise SummariserError(ErrorClass.REFUSAL)
+
+
+def _text(content: object) -> str:
+    """The text of a content, which some servers send as a list of typed parts."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    parts = [_mapping(part) for part in content]
+    return "".join(str(part.get("text") or "") for part in parts if part.get("type") == "text")
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,155 @@
+"""One streamed chat completion, from the request to the text or the reason why there is none."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, cast
+
+import httpx2
+from openai import (
+    APIConnectionError,
+    APIError,
+    APIStatusError,
+    AsyncAPIResponse,
+    AsyncOpenAI,
+    AsyncStream,
+)
+from openai.types.chat import ChatCompletionChunk, ChatCompletionMessageParam
+
+from workers.summariser.answer import Answer
+from workers.summariser.failures import reported_error, status_error, transport_error
+from workers.summariser.patience import Deadlines, Patience
+from workers.summarising import ErrorClass, Reply, SummariserError
+
+Response: TypeAlias = AsyncAPIResponse[AsyncStream[ChatCompletionChunk]]
+
+Hear: TypeAlias = Callable[[Mapping[str, Any]], None]
+
+EVENT_STREAM = "text/event-stream"
+MAX_BODY_BYTES = 4 * 1024 * 1024
+"""Of a completion that came in one piece, its reasoning included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked, and how long and how large an answer may become."""
+
+    model: str
+    messages: Sequence[Mapping[str, str]]
+    extra_body: Mapping[str, Any]
+    deadlines: Deadlines
+    limit_chars: int
+
+
+async def ask(client: AsyncOpenAI, question: Question, clock: Callable[[], float]) -> Reply:
+    """Send one request, and only one, and return the whole answer.
+
+    Neither an output limit (ENGINE.md §6.2) nor tools are sent. `clock` gives the wall clock in
+    seconds. Raises `SummariserError`; cancelling closes the connection.
+    """
+    now = asyncio.get_running_loop().time
+    started = now()
+    patience = Patience(question.deadlines, started)
+    answer = Answer(question.limit_chars)
+
+    def hear(payload: Mapping[str, Any]) -> None:
+        if answer.take(payload):
+            patience.progress(now())
+        if answer.finished:
+            patience.finish(now())
+        alarm.reschedule(patience.until)
+
+    try:
+        async with asyncio.timeout_at(patience.until) as alarm:
+            await _listen(client, question, clock, hear)
+    except TimeoutError:
+        if not answer.finished:
+            waited = f"gave up after {now() - started:.1f} s"
+            raise SummariserError(patience.lapse, waited) from None
+    except SummariserError as error:
+        # What happens to the connection after the finish reason does not matter any more.
+        if not (answer.finished and error.error_class is ErrorClass.INTERRUPTED):
+            raise
+    return Reply(
+        text=_whole(answer.text()),
+        model=question.model,
+        prompt_tokens=answer.prompt_tokens,
+        completion_tokens=answer.completion_tokens,
+        seconds=now() - started,
+    )
+
+
+async def _listen(
+    client: AsyncOpenAI, question: Question, clock: Callable[[], float], hear: Hear
+) -> None:
+    """Send the request and give `hear` the JSON objects of the answer.
+
+    The client's own errors go no further than here, since their text may quote the request.
+    """
+    answering = False
+    try:
+        async with client.chat.completions.with_streaming_response.create(
+            model=question.model,
+            messages=cast("list[ChatCompletionMessageParam]", list(question.messages)),
+            stream=True,
+            stream_options={"include_usage": True},
+            extra_body=dict(question.extra_body) or None,
+        ) as response:
+            answering = True
+            await _decode(response, hear)
+    except APIStatusError as error:
+        headers = error.response.headers
+        raise status_error(error.status_code, error.body, headers, clock()) from None
+    except (APIConnectionError, httpx2.RequestError, OSError) as error:
+        host = client.base_url.netloc.decode("ascii", "replace")
+        raise transport_error(error, host, answering=answering) from None
+    except APIError as error:
+        raise reported_error(error.body or error.message) from None
+
+
+async def _decode(response: Response, hear: Hear) -> None:
+    kind = response.headers.get("content-type", EVENT_STREAM).partition(";")[0].strip().lower()
+    try:
+        if kind == EVENT_STREAM:
+            async for chunk in await response.parse():
+                hear(_chunk(chunk))
+        elif kind.endswith("json"):
+            hear(_completion(json.loads(await _body(response))))
+        else:
+            raise SummariserError(ErrorClass.ERROR_PAGE, "neither an event stream nor JSON")
+    except (ValueError, RecursionError):
+        raise SummariserError(ErrorClass.ERROR_PAGE, "invalid JSON") from None
+
+
+def _chunk(chunk: object) -> Mapping[str, Any]:
+    # The client passes on whatever JSON an event holds, its type notwithstanding.
+    if not isinstance(chunk, ChatCompletionChunk):
+        raise SummariserError(ErrorClass.ERROR_PAGE, "an event that is no completion chunk")
+    return chunk.to_dict(warnings=False)
+
+
+async def _body(response: Response) -> bytes:
+    body = bytearray()
+    async for piece in response.iter_bytes():
+        body += piece
+        if len(body) > MAX_BODY_BYTES:
+            raise SummariserError(ErrorClass.TOO_LARGE, f"over {MAX_BODY_BYTES} bytes")
+    return bytes(body)
+
+
+def _completion(body: object) -> Mapping[str, Any]:
+    """The completion of an endpoint that does not stream."""
+    match body:
+        case {"choices": [*_]}:
+            return cast("Mapping[str, Any]", body)
+        case {"error": error} if error:
+            raise reported_error(error)
+    raise SummariserError(ErrorClass.ERROR_PAGE, "JSON that is no completion")
+
+
+def _whole(text: str) -> str:
+    """`text` with the surrogate pairs joined that chunks split, and single halves replaced."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

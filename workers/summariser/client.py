@@ -1,0 +1,171 @@
+"""The summariser behind an OpenAI-compatible URL. Importing this module loads `openai`."""
+
+from __future__ import annotations
+
+import base64
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import CancelledError, Future, wait
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from openai import AsyncOpenAI, Timeout
+
+from workers.prompts import chat_messages
+from workers.summariser.answer import size_limit
+from workers.summariser.asking import Question, ask
+from workers.summariser.loop import LoopThread
+from workers.summariser.patience import CONNECT_SECONDS, Deadlines
+from workers.summariser.window import input_chars
+from workers.summarising import Reply, Stopped, SummaryRequest
+from workers.urls import http_url
+
+OPENAI_URL = "https://api.openai.com/v1"
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """The connection pool and the loop that it lives in."""
+
+    loop: LoopThread
+    client: AsyncOpenAI
+
+
+class OpenAISummariser:
+    """A model behind a chat-completions endpoint, asked from any number of threads at once.
+
+    All calls share one event loop in a background thread and one client that never retries (one
+    retry budget: ENGINE.md §10). Both start with the first call, anew in a forked child.
+
+    `base_url` None means OpenAI's own; user and password in it are sent as Basic authorisation.
+    An empty `api_key` suits local servers that ask for none. `first_byte_seconds`, `idle_seconds`
+    and `total_seconds` limit each call (ENGINE.md §10); `extra_body` is added to each request.
+    `context_length` is the model's window in tokens where known, `summary_tokens` the largest
+    summary that requests hold and ask for. `clock` gives the wall clock, `poll_seconds` is how
+    often `stop` is asked. Raises `ValueError` for a URL that is none and for a key that no header
+    can carry.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str,
+        base_url: str | None,
+        api_key: str,
+        first_byte_seconds: float = 300.0,
+        idle_seconds: float = 120.0,
+        total_seconds: float = 600.0,
+        extra_body: Mapping[str, Any] = _NOTHING,
+        context_length: int | None = None,
+        summary_tokens: int = 3_000,
+        clock: Callable[[], float] = time.time,
+        poll_seconds: float = 0.25,
+    ) -> None:
+        self._model = model
+        self._base_url, self._authorization = _without_credentials(http_url(base_url or OPENAI_URL))
+        self._api_key = _sendable(api_key)
+        self._deadlines = Deadlines(first_byte_seconds, idle_seconds, total_seconds)
+        self._extra_body = dict(extra_body)
+        self._input_chars = input_chars(context_length, summary_tokens)
+        self._clock = clock
+        self._poll_seconds = poll_seconds
+        self._lock = threading.Lock()
+        self._line: _Line | None = None
+        self._inherited: _Line | None = None
+        self._closed = False
+
+    @property
+    def model(self) -> str:
+        """The configured name, whatever name the endpoint answers under."""
+        return self._model
+
+    @property
+    def input_chars(self) -> int:
+        """Characters of passages that one request may hold (ENGINE.md §6.3, faults F081)."""
+        return self._input_chars
+
+    def summarise(self, request: SummaryRequest, stop: Callable[[], bool]) -> Reply:
+        """Ask the model once and wait for the whole answer.
+
+        Raises `SummariserError`; `Stopped` when `stop()` turned true or the summariser was
+        closed, in which case the connection is closed too.
+        """
+        if stop():
+            raise Stopped("not asked")
+        call = self._start(request)
+        try:
+            while not wait({call}, timeout=self._poll_seconds).done:
+                if stop():
+                    raise Stopped("gave the answer up")
+            return call.result()
+        except CancelledError:
+            raise Stopped("the summariser was closed") from None
+        finally:
+            call.cancel()
+
+    def close(self) -> None:
+        """End the calls that run, the connections and the thread. Repeating it does nothing."""
+        with self._lock:
+            self._closed = True
+            line, self._line = self._line, None
+        if line is not None and not line.loop.inherited:
+            line.loop.close(last=line.client.close())
+
+    def _start(self, request: SummaryRequest) -> Future[Reply]:
+        question = Question(
+            model=self._model,
+            messages=chat_messages(request),
+            extra_body=self._extra_body,
+            deadlines=self._deadlines,
+            limit_chars=size_limit(request.replaced_tokens),
+        )
+        with self._lock:
+            if self._closed:
+                raise Stopped("the summariser is closed")
+            line = self._open_line()
+            return line.loop.submit(ask(line.client, question, self._clock))
+
+    def _open_line(self) -> _Line:
+        if self._line is not None and self._line.loop.inherited:
+            # Kept, not closed: its selector is still the parent's.
+            self._inherited, self._line = self._line, None
+        if self._line is None:
+            self._line = _Line(client=self._new_client(), loop=LoopThread("summariser"))
+        return self._line
+
+    def _new_client(self) -> AsyncOpenAI:
+        # Calls are minutes apart: a kept connection saves nothing and may be dead by then.
+        headers = {"Connection": "close"} | self._authorization
+        return AsyncOpenAI(
+            api_key=self._api_key,
+            base_url=self._base_url,
+            max_retries=0,
+            timeout=Timeout(None, connect=CONNECT_SECONDS),
+            default_headers=headers,
+        )
+
+
+def _without_credentials(url: str) -> tuple[str, dict[str, str]]:
+    """`url` without user and password, and the header that carries them instead.
+
+    The transport logs each URL that it calls.
+    """
+    parts = urlsplit(url)
+    user, at, host = parts.netloc.rpartition("@")
+    if not at:
+        return url, {}
+    token = base64.b64encode(unquote(user).encode()).decode("ascii")
+    return parts._replace(netloc=host).geturl(), {"Authorization": f"Basic {token}"}
+
+
+def _sendable(api_key: str) -> str:
+    key = api_key.strip()
+    if not key.isascii() or not key.isprintable():
+        raise ValueError("api_key holds characters that no HTTP header can carry")
+    # The client refuses to start without one, and would look for one in the environment.
+    return key or "none"

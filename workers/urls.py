@@ -1,0 +1,80 @@
+"""URLs as people write them in settings, and how they are shown without their secrets."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit
+
+import platformdirs
+from sqlalchemy import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+_DRIVERS = {"sqlite": "sqlite", "postgresql+psycopg": "postgresql+psycopg"}
+_ALIASES = {
+    "sqlite+pysqlite": "sqlite",
+    "postgres": "postgresql+psycopg",
+    "postgresql": "postgresql+psycopg",
+}
+
+
+def default_database_url() -> str:
+    """Return the URL of the SQLite file `afterturn.db` in the user's data directory.
+
+    The directory need not exist yet.
+    """
+    path = platformdirs.user_data_path("afterturn", appauthor=False) / "afterturn.db"
+    return URL.create("sqlite", database=path.as_posix()).render_as_string(hide_password=False)
+
+
+def database_url(text: str) -> str:
+    """Return `text` with the driver that the storage uses, everything else as given.
+
+    `postgres://` and `postgresql://` become `postgresql+psycopg://`. Raises `ValueError` for
+    other databases and drivers, and for SQLite in memory, which no other process could see and
+    which would lose every conversation. The message never repeats the URL.
+    """
+    scheme, separator, rest = text.partition("://")
+    driver = (_DRIVERS | _ALIASES).get(scheme.lower())
+    if not separator or driver is None:
+        raise ValueError("needs to start with sqlite:///, postgresql:// or postgresql+psycopg://")
+    url = f"{driver}://{rest}"
+    try:
+        parsed = make_url(url)
+    except (ArgumentError, ValueError):
+        raise ValueError(
+            "cannot be read as a URL; write special characters in user and password as %XX"
+        ) from None
+    if driver == "sqlite" and _is_in_memory(parsed):
+        raise ValueError("needs a file: a database in memory loses every conversation")
+    return url
+
+
+def _is_in_memory(url: URL) -> bool:
+    return url.database in {None, "", ":memory:"} or url.query.get("mode") == "memory"
+
+
+def http_url(text: str) -> str:
+    """Return `text` if it is an http or https URL with a host, else raise `ValueError`."""
+    problem = "needs to be a URL such as http://localhost:8080/v1"
+    try:
+        parts = urlsplit(text)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        raise ValueError(problem) from None
+    if not usable or re.search(r"\s", text):
+        raise ValueError(problem)
+    return text
+
+
+def masked_url(text: str) -> str:
+    """Return `text` with the user, password and query of every URL in it replaced by `***`.
+
+    A list of brokers separated by semicolons is masked one by one.
+    """
+    return ";".join(_masked(part) for part in text.split(";"))
+
+
+def _masked(url: str) -> str:
+    # Greedy up to the last @: an unescaped @ or / inside a password must not show the rest of it.
+    hidden = re.sub(r"^(.*?://)?.*@", r"\1***@", url, flags=re.DOTALL)
+    return re.sub(r"\?.*", "?***", hidden, flags=re.DOTALL)

@@ -1,0 +1,65 @@
+"""What every job works with, made once per process at its edge."""
+
+from __future__ import annotations
+
+import os
+import socket
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from random import Random
+
+from storage.engine import Database
+from workers.retry import RetryPolicy
+from workers.settings_file import SettingsSource
+from workers.summarising import Summariser
+
+
+def _pass_by(_point: str) -> None:
+    """A debug point where nothing happens, as in production."""
+
+
+def _never() -> bool:
+    return False
+
+
+def new_holder() -> str:
+    """A name for this process as a holder of jobs: process ids recur, so it is random (F174)."""
+    return f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:12]}"
+
+
+def _today() -> date:
+    return datetime.now(UTC).date()
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """Database, settings, summariser, and what tests replace: clock, chance, debug points.
+
+    `stopping` tells that the process wants to end: jobs then give back what they have not
+    finished. `reach` is called with a name at each step of a job; a test breaks off there.
+    """
+
+    database: Database
+    settings: SettingsSource
+    summariser: Summariser
+    holder: str = field(default_factory=new_holder)
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    rng: Random = field(default_factory=Random)
+    today: Callable[[], date] = _today
+    stopping: Callable[[], bool] = _never
+    reach: Callable[[str], None] = _pass_by
+
+    @property
+    def lease_ms(self) -> int:
+        """How long a claim lasts without renewal."""
+        return int(self.settings.current().worker.lease_seconds * 1000)
+
+    @property
+    def deadline_ms(self) -> int:
+        """How long one pass may take, renewals included: the ceiling of every model in the chain
+        and a minute (ENGINE.md §10)."""
+        settings = self.settings.current()
+        models = 1 + len(settings.auxiliary.compression.fallback_chain)
+        return int(1000 * (settings.compression.context_total_ceiling_seconds * models + 60))
