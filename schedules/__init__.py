@@ -1,0 +1,1 @@
+"""The beat schedule: what runs by the clock."""

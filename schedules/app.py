@@ -1,0 +1,18 @@
+"""The Celery application that beat runs: `celery -A schedules.app beat`.
+
+It only sends tasks by name, so it needs neither the database nor the tasks' code.
+"""
+
+from __future__ import annotations
+
+from celery import Celery
+
+from schedules.beat import beat_schedule
+from tasks.settings import celery_settings
+from workers.settings_file import load_settings
+
+_settings = load_settings()
+
+app = Celery("afterturn-beat", set_as_current=False)
+app.conf.update(celery_settings(_settings.broker_url))
+app.conf.beat_schedule = beat_schedule(_settings.schedule)

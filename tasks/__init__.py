@@ -1,0 +1,1 @@
+"""The Celery application: queues, settings, and the tasks that work jobs."""

@@ -1,0 +1,66 @@
+"""How the Celery application is made, and what its tasks work with."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from threading import Lock
+
+from celery import Celery
+
+from storage import migrate
+from storage.engine import open_database
+from tasks import micro, turns, upkeep
+from tasks.settings import celery_settings
+from tasks.stopping import StopFlag
+from workers.settings_file import SettingsSource
+from workers.summariser.build import FollowingSummariser
+from workers.workshop import Workshop
+
+
+def make_app(broker_url: str | None, workshop: Callable[[], Workshop]) -> Celery:
+    """Make an application whose tasks work with `workshop()`; None is the transport within one
+    process."""
+    app = Celery("afterturn", set_as_current=False)
+    app.conf.update(celery_settings(broker_url))
+    turns.define(app, workshop)
+    micro.define(app, workshop)
+    upkeep.define(app, workshop)
+    return app
+
+
+class ProcessWorkshop:
+    """Gives the process's workshop, made at its first use and anew after a fork (F186)."""
+
+    def __init__(
+        self, settings: SettingsSource, stopping: Callable[[], bool] | None = None
+    ) -> None:
+        self._settings = settings
+        self._stopping = stopping or StopFlag()
+        self._lock = Lock()
+        self._made: tuple[int, Workshop] | None = None
+
+    def __call__(self) -> Workshop:
+        with self._lock:
+            if self._made is None or self._made[0] != os.getpid():
+                self._made = (os.getpid(), self._make())
+            return self._made[1]
+
+    def close(self) -> None:
+        """Close what this process has opened."""
+        with self._lock:
+            if self._made is not None and self._made[0] == os.getpid():
+                self._made[1].summariser.close()
+                self._made[1].database.close()
+            self._made = None
+
+    def _make(self) -> Workshop:
+        settings = self._settings.current()
+        database = open_database(settings.database_url, pool_size=settings.worker.concurrency + 2)
+        migrate.ensure(database)
+        return Workshop(
+            database=database,
+            settings=self._settings,
+            summariser=FollowingSummariser(self._settings, os.environ),
+            stopping=self._stopping,
+        )

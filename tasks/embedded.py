@@ -1,0 +1,109 @@
+"""Workers, reconciler and schedule within one process (ARCHITECTURE.md, *Deployments*)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from threading import Event, Thread
+
+from celery import Celery
+from celery.utils.nodenames import anon_nodename
+from celery.worker import WorkController, state
+
+from storage.errors import StorageError
+from tasks.application import ProcessWorkshop, make_app
+from tasks.names import QUEUES
+from tasks.ring import ring
+from tasks.stopping import StopFlag
+from workers.reconcile import reconcile
+from workers.settings_file import SettingsSource
+from workers.workshop import Workshop
+
+log = logging.getLogger(__name__)
+
+START_SECONDS = 30.0
+
+
+class EmbeddedWorker:
+    """A Celery worker with a threads pool inside this process, one at a time per process.
+
+    It consumes from the configured broker, or from the transport within the process where there
+    is none. Either way it looks into the jobs table every `worker.poll_seconds`, so gateways in
+    other processes need not ring.
+    """
+
+    def __init__(self, settings: SettingsSource, *, queues: Sequence[str] = QUEUES) -> None:
+        current = settings.current()
+        self._poll_seconds = current.worker.poll_seconds
+        self._stopping = StopFlag()
+        self._workshop = ProcessWorkshop(settings, self._stopping)
+        self.app: Celery = make_app(current.broker_url, self._workshop)
+        self._ready = Event()
+        self._ended = Event()
+        self._worker = WorkController(
+            app=self.app,
+            pool="threads",
+            concurrency=current.worker.concurrency,
+            queues=list(queues),
+            hostname=anon_nodename(),
+            loglevel=logging.WARNING,
+            ready_callback=self._on_ready,
+            without_gossip=True,
+            without_mingle=True,
+            without_heartbeat=True,
+        )
+        self._threads = [
+            Thread(target=self._consume, name="afterturn-worker", daemon=True),
+            Thread(target=self._poll, name="afterturn-poller", daemon=True),
+        ]
+
+    @property
+    def workshop(self) -> Workshop:
+        """What the jobs of this process work with."""
+        return self._workshop()
+
+    def start(self) -> None:
+        """Begin to work; returns when the worker is ready.
+
+        Raises `StorageError` when the database cannot be used and `TimeoutError` when the broker
+        is not reached within half a minute.
+        """
+        _ = self.workshop
+        # Pool threads find the application by this.
+        self.app.set_default()
+        for thread in self._threads:
+            thread.start()
+        if not self._ready.wait(START_SECONDS):
+            self.stop(0.0)
+            raise TimeoutError(
+                "the worker did not get ready; check that the broker runs and that BROKER_URL "
+                "names it (`afterturn doctor`)"
+            )
+
+    def stop(self, seconds: float | None = None) -> None:
+        """Let running jobs come to the end of their pass, then end; waits at most `seconds`."""
+        if self._ended.is_set():
+            return
+        self._ended.set()
+        self._stopping.set()
+        # Celery's own way to ask the worker of this process for a warm shutdown.
+        setattr(state, "should_stop", 0)  # noqa: B010 - its stubs know it as None only
+        for thread in self._threads:
+            if thread.ident is not None:
+                thread.join(seconds)
+        state.should_stop = None
+        self._workshop.close()
+        self.app.close()
+
+    def _on_ready(self, _consumer: object) -> None:
+        self._ready.set()
+
+    def _consume(self) -> None:
+        self._worker.start()
+
+    def _poll(self) -> None:
+        while not self._ended.wait(self._poll_seconds):
+            try:
+                ring(self.app, reconcile(self._workshop()))
+            except StorageError as error:
+                log.warning("the jobs table cannot be read now: %s", error)

@@ -1,0 +1,16 @@
+"""Task `micro.absorb`: fold old exchanges into the rolling summary."""
+
+from __future__ import annotations
+
+from celery import Celery
+
+from tasks.conclusion import WorkshopSource, work_and_conclude
+from tasks.names import ABSORB
+
+
+def define(app: Celery, workshop: WorkshopSource) -> None:
+    """Give `app` the task."""
+
+    @app.task(name=ABSORB)
+    def absorb(job_id: int, **_facts: object) -> str:
+        return work_and_conclude(app, workshop(), job_id)

@@ -1,0 +1,21 @@
+"""Names that gateways, workers and the schedule agree on: queues and tasks."""
+
+from __future__ import annotations
+
+from typing import Final
+
+TURNS: Final = "turns"
+MICRO: Final = "micro"
+BATCH: Final = "batch"
+PRUNE: Final = "prune"
+RECOMPACT: Final = "recompact"
+UPKEEP: Final = "upkeep"
+
+QUEUES: Final = (TURNS, MICRO, BATCH, PRUNE, RECOMPACT, UPKEEP)
+
+FINALIZE: Final = "turns.finalize"
+ABSORB: Final = "micro.absorb"
+RECONCILE: Final = "upkeep.reconcile"
+
+TASK_OF_KIND: Final = {"turn": FINALIZE, "micro": ABSORB}
+"""The task that works a job of this kind."""

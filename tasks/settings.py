@@ -1,0 +1,88 @@
+"""How Celery is set up, the same for gateways and workers (ARCHITECTURE.md, *Delivery*).
+
+A message is a doorbell that names a job; the job is a row. What may go wrong with messages may
+therefore go wrong, and the settings are chosen for speed and against hanging.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from kombu import Queue
+
+from tasks import names
+
+SOCKET_SECONDS = 0.25
+"""Longest wait for one answer of the broker while ringing."""
+
+RING_RETRY = {
+    # One more try, at once: the reconciler rings for what is missed.
+    "max_retries": 1,
+    "interval_start": 0,
+    "interval_step": 0.05,
+    "interval_max": 0.05,
+}
+
+
+def celery_settings(broker_url: str | None, *, ringing_only: bool = False) -> dict[str, Any]:
+    """Celery's settings for a broker; None is the transport within one process.
+
+    `ringing_only` is for gateways: every wait for the broker is bounded tightly there.
+    """
+    # Named, since the driver warns where it has to take this name itself.
+    url = broker_url or "memory://localhost"
+    return {
+        "broker_url": url,
+        # JSON only on the wire: pickled messages could run code.
+        "task_serializer": "json",
+        "accept_content": ["json"],
+        "result_accept_content": ["json"],
+        # The row holds the outcome; a result backend costs a third of the throughput.
+        "result_backend": None,
+        "task_ignore_result": True,
+        # Acknowledge early: the row is the work, so a lost message costs a ring and no more, and
+        # neither visibility timeouts nor a broker's restart run a job twice.
+        "task_acks_late": False,
+        # A model call takes seconds: a waiting message is better off with an idle worker.
+        "worker_prefetch_multiplier": 1,
+        # A task of a name that nobody declared is an error, not a new queue.
+        "task_create_missing_queues": False,
+        "task_default_queue": names.TURNS,
+        "task_queues": [Queue(name, routing_key=name) for name in names.QUEUES],
+        # A worker keeps trying to reach a broker that is away, at its start too.
+        "broker_connection_retry_on_startup": True,
+        "broker_connection_max_retries": None,
+        "broker_transport_options": _transport_options(url, ringing_only=ringing_only),
+        # Publishing must not wait for a free connection for ever, as it does by default.
+        "broker_pool_acquire_timeout": 1.0,
+        "task_publish_retry_policy": RING_RETRY,
+        # Logging belongs to the process, not to Celery.
+        "worker_hijack_root_logger": False,
+        # Times in events and the schedule are UTC like all of ours.
+        "timezone": "UTC",
+        "enable_utc": True,
+    }
+
+
+def _transport_options(url: str, *, ringing_only: bool) -> dict[str, Any]:
+    match urlsplit(url).scheme.partition("+")[0]:
+        case "redis" | "rediss":
+            if ringing_only:
+                return {
+                    "socket_timeout": SOCKET_SECONDS,
+                    "socket_connect_timeout": SOCKET_SECONDS,
+                    **RING_RETRY,
+                }
+            return {
+                # A broker that hangs is noticed; kombu's own default is to wait for ever.
+                "socket_timeout": 30,
+                "socket_connect_timeout": 5,
+                "socket_keepalive": True,
+                "health_check_interval": 15,
+            }
+        case "memory":
+            # How long an idle worker within the process sleeps between two looks.
+            return {"polling_interval": 0.02}
+        case _:
+            return {}

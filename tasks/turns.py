@@ -1,0 +1,16 @@
+"""Task `turns.finalize`: what a finished turn makes due."""
+
+from __future__ import annotations
+
+from celery import Celery
+
+from tasks.conclusion import WorkshopSource, work_and_conclude
+from tasks.names import FINALIZE
+
+
+def define(app: Celery, workshop: WorkshopSource) -> None:
+    """Give `app` the task."""
+
+    @app.task(name=FINALIZE)
+    def finalize(job_id: int, **_facts: object) -> str:
+        return work_and_conclude(app, workshop(), job_id)

@@ -1,0 +1,18 @@
+"""Task `upkeep.reconcile`: ring for due jobs that nobody works on."""
+
+from __future__ import annotations
+
+from celery import Celery
+
+from tasks.conclusion import WorkshopSource
+from tasks.names import RECONCILE
+from tasks.ring import ring
+from workers.reconcile import reconcile as find_due
+
+
+def define(app: Celery, workshop: WorkshopSource) -> None:
+    """Give `app` the task."""
+
+    @app.task(name=RECONCILE)
+    def reconcile(**_facts: object) -> int:
+        return ring(app, find_due(workshop()))
