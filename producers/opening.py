@@ -1,0 +1,164 @@
+"""Get a session or create it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from sqlalchemy import Connection
+
+from storage import sessions
+from storage.engine import Database
+from storage.errors import SessionClash
+from storage.sessions import SessionRecord
+from workers.titles import clean_title, numbered
+
+_TRIES = 100
+"""Each one is lost only to somebody else who got what both wanted, such as the same title."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a gateway asks for. The session is found by its id, else by source, chat and thread.
+
+    Of `model` and what follows, None leaves an existing session as it is; `model_config` is JSON.
+    """
+
+    owner: str
+    session_id: str | None
+    source: str
+    chat_id: str | None
+    thread_id: str
+    title: str | None
+    model: str | None
+    model_config: str | None
+    context_window: int | None
+    reserved_output: int | None
+
+
+def get_or_create(connection: Connection, database: Database, wanted: Wanted) -> SessionRecord:
+    """Get the session, open and up to date, or create it, whoever does the same just now.
+
+    Raises `SessionClash` when its chat has another one open. The driver's IntegrityError means
+    the same of a session that had to be opened again.
+    """
+    for _ in range(_TRIES):
+        found = _find(connection, wanted)
+        if found is not None:
+            return _bring_up_to_date(connection, found, wanted)
+        created = _create(connection, database, wanted)
+        if created is not None:
+            return created
+        _refuse_chat_of_another(connection, wanted)
+    raise SessionClash(
+        f"owner {wanted.owner!r}: session {wanted.session_id or wanted.chat_id!r} was created and "
+        "closed by others at the same time; open it again"
+    )
+
+
+def free_title(title: str, is_taken: Callable[[str], bool]) -> str:
+    """`title`, or with a number where it is taken: the lowest free one, if none before it is.
+
+    Asks about a number of titles that grows with the logarithm of how many are taken.
+    """
+    if not is_taken(title):
+        return title
+    taken, free = 1, 2
+    while is_taken(numbered(title, free)):
+        taken, free = free, 2 * free
+    while free - taken > 1:
+        middle = (taken + free) // 2
+        if is_taken(numbered(title, middle)):
+            taken = middle
+        else:
+            free = middle
+    return numbered(title, free)
+
+
+def _find(connection: Connection, wanted: Wanted) -> SessionRecord | None:
+    if wanted.session_id is not None:
+        return sessions.find(connection, owner=wanted.owner, session_id=wanted.session_id)
+    if wanted.chat_id is None:
+        return None
+    return _open_in_chat(connection, wanted, wanted.chat_id)
+
+
+def _open_in_chat(connection: Connection, wanted: Wanted, chat_id: str) -> SessionRecord | None:
+    return sessions.find_chat(
+        connection,
+        owner=wanted.owner,
+        source=wanted.source,
+        chat_id=chat_id,
+        thread_id=wanted.thread_id,
+    )
+
+
+def _create(connection: Connection, database: Database, wanted: Wanted) -> SessionRecord | None:
+    """None when somebody else took its id, chat or title just now."""
+    return sessions.create(
+        connection,
+        database,
+        {
+            "owner": wanted.owner,
+            "id": wanted.session_id or _new_id(),
+            "source": wanted.source,
+            "chat_id": wanted.chat_id,
+            "thread_id": wanted.thread_id,
+            "title": _free_title(connection, wanted),
+            "model": wanted.model or "",
+            "model_config": wanted.model_config,
+            "context_window": wanted.context_window,
+            "reserved_output": wanted.reserved_output or 0,
+        },
+    )
+
+
+def _bring_up_to_date(
+    connection: Connection, record: SessionRecord, wanted: Wanted
+) -> SessionRecord:
+    """Take the end mark away and change model and window to what was given."""
+    if record.ended_at is not None:
+        record = sessions.reopen(connection, record.key)
+    given = (wanted.model, wanted.model_config, wanted.context_window, wanted.reserved_output)
+    if given == (None, None, None, None):
+        return record
+    return sessions.set_model(
+        connection,
+        record.key,
+        model=record.model if wanted.model is None else wanted.model,
+        model_config=wanted.model_config or record.model_config,
+        context_window=(
+            record.context_window if wanted.context_window is None else wanted.context_window
+        ),
+        reserved_output=(
+            record.reserved_output if wanted.reserved_output is None else wanted.reserved_output
+        ),
+    )
+
+
+def _free_title(connection: Connection, wanted: Wanted) -> str | None:
+    """The wanted title, with a number where the owner uses it already."""
+    title = clean_title(wanted.title) if wanted.title else None
+    if title is None:
+        return None
+    return free_title(
+        title, lambda text: sessions.has_title(connection, owner=wanted.owner, title=text)
+    )
+
+
+def _refuse_chat_of_another(connection: Connection, wanted: Wanted) -> None:
+    if wanted.session_id is None or wanted.chat_id is None:
+        return
+    other = _open_in_chat(connection, wanted, wanted.chat_id)
+    if other is not None and other.id != wanted.session_id:
+        raise SessionClash(
+            f"owner {wanted.owner!r}: session {wanted.session_id!r} cannot be created, because its "
+            f"chat has session {other.id!r} open; close that one first"
+        )
+
+
+def _new_id() -> str:
+    """`YYYYMMDD_HHMMSS_` and eight hexadecimal digits (ENGINE.md §12)."""
+    return f"{datetime.now(UTC):%Y%m%d_%H%M%S}_{uuid.uuid4().hex[:8]}"
