@@ -1,0 +1,93 @@
+"""The command line: `afterturn --help`."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from io import TextIOWrapper
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from afterturn.commands import config, db, sessions
+from afterturn.commands.context import context
+from afterturn.commands.demo import demo
+from afterturn.commands.doctor import doctor
+from afterturn.commands.undo import undo
+from afterturn.commands.up import up
+from afterturn.commands.worker import worker
+from afterturn.console import Output
+from afterturn.exits import Exit, ReaderGone
+from afterturn.failures import explain
+from afterturn.invocation import Invocation
+from afterturn.logs import LogLevel, log_to_stderr
+
+EXIT_CODES = "Exit codes: " + "; ".join(f"{code.value} {code.meaning}" for code in Exit) + "."
+
+app = typer.Typer(
+    name="afterturn",
+    help="Durable workers for the memory of long-running agents.",
+    epilog=EXIT_CODES,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+log = logging.getLogger(__name__)
+
+
+@app.callback()
+def _options(
+    context: typer.Context,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Configuration file, in place of AFTERTURN_CONFIG and the user's own.",
+        ),
+    ] = None,
+    owner: Annotated[str, typer.Option(help="Whose sessions are meant.")] = "local",
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Log everything, and show where a fault happened.")
+    ] = False,
+) -> None:
+    log_to_stderr(LogLevel.DEBUG if debug else LogLevel.WARNING)
+    context.obj = Invocation(config=config, owner=owner)
+
+
+app.command()(demo)
+app.command()(up)
+app.command()(worker)
+app.add_typer(sessions.application, name="sessions")
+app.command()(context)
+app.command()(undo)
+app.add_typer(config.application, name="config")
+app.add_typer(db.application, name="db")
+app.command()(doctor)
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run a command line (the process's own by default) and give the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            # Conversations hold characters that a stream's encoding may lack.
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        return app(arguments, prog_name="afterturn", standalone_mode=False) or Exit.OK
+    except ReaderGone:
+        # What is still in the buffer must go nowhere at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.OK
+    except Exception as error:
+        log.debug("the command failed", exc_info=True)
+        failure = explain(error)
+        if failure.message:
+            Output().notice(f"afterturn: {failure.message}")
+        return failure.exit
+
+
+def main() -> None:
+    """Entry point of the program."""
+    sys.exit(run())

@@ -1,0 +1,1 @@
+"""A long real conversation, played through the embedded stack and checked against itself."""

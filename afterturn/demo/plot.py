@@ -1,0 +1,56 @@
+"""Occupancy over the turns as a picture made of characters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import plotext
+from rich.text import Text
+
+from afterturn.demo.measures import TurnMeasure
+
+HEIGHT = 15
+MOST_WIDTH = 100
+UNMANAGED, MANAGED, THRESHOLD = "red", "green", "blue"
+_UNMANAGED_MARKER, _MANAGED_MARKER = "braille", "hd"
+
+
+def occupancy_plot(measures: Sequence[TurnMeasure], *, threshold: int, width: int) -> Text:
+    """Draw the share of the threshold after each turn, with and without compaction.
+
+    The lines differ in shape too, as colours may be missing. `width` is in columns.
+    """
+    managed = [100 * measure.live_tokens / threshold for measure in measures]
+    unmanaged = [100 * measure.unmanaged_tokens / threshold for measure in measures]
+    turns = [measure.turn for measure in measures]
+    top = max(100.0, *managed, *unmanaged) * 1.05
+    # The library keeps one figure per process.
+    figure = plotext.figure
+    figure.clear()
+    figure.theme("colorless")
+    figure.plot_size(min(width, MOST_WIDTH), HEIGHT)
+    percents = list(range(0, int(top) + 1, 25))
+    figure.ruler("y").lim(0, top)
+    figure.ruler("y").ticks(percents, [f"{percent} %" for percent in percents])
+    marks = sorted({turns[0], *(turns[len(turns) * part // 4] for part in (1, 2, 3)), turns[-1]})
+    figure.ruler("x").ticks(marks, [str(mark) for mark in marks])
+    figure.line(100, pixel=plotext.pixel(THRESHOLD))
+    for values, symbol, colour in (
+        (unmanaged, _UNMANAGED_MARKER, UNMANAGED),
+        (managed, _MANAGED_MARKER, MANAGED),
+    ):
+        marker = plotext.marker(symbol, plotext.pixel(colour))
+        figure.draw(figure.signal(turns, values, marker=marker).lines())
+    drawn = figure.build().string()
+    figure.clear()
+    return Text.from_ansi(drawn.rstrip("\n"))
+
+
+def legend() -> Text:
+    """What the lines of the plot are."""
+    return Text.assemble(
+        "Live tokens in % of the threshold, by turn:  ",
+        ("▄▄ with", MANAGED),
+        "  ",
+        ("⠤⠤ without afterturn", UNMANAGED),
+    )

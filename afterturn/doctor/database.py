@@ -1,0 +1,99 @@
+"""Whether the shared database can be used."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from sqlalchemy import make_url
+
+from afterturn.doctor.finding import Finding, within
+from storage import migrate, sessions
+from storage.engine import Database, open_database
+from storage.errors import StorageError
+from workers.urls import masked_url
+
+SECONDS = 10.0
+"""Longest wait for one answer of the database."""
+
+REACHED, TABLES, WRITABLE = "database", "tables", "database writable"
+_NO_SESSION = -1
+
+
+def check_database(url: str) -> tuple[Database | None, list[Finding]]:
+    """The database when its tables can be used, else None, and what was found.
+
+    Makes nothing: a SQLite file that is not there yet stays away.
+    """
+    place = masked_url(url)
+    if (missing := _missing_file(url)) is not None:
+        return None, [_future_file(missing, place)]
+    try:
+        database = open_database(url)
+        revision = within(SECONDS, lambda: migrate.current(database))
+    except (StorageError, TimeoutError) as error:
+        advice = "start it, or correct database_url in the configuration or DATABASE_URL"
+        return None, [Finding.fail(REACHED, f"{place}: {_cause(error)}", advice)]
+    findings = [Finding.ok(REACHED, place), _tables(database, revision)]
+    if revision != migrate.head():
+        return None, findings
+    findings.append(_writable(database))
+    return database, findings
+
+
+def _missing_file(url: str) -> Path | None:
+    parsed = make_url(url)
+    if parsed.get_backend_name() != "sqlite" or not parsed.database or "uri" in parsed.query:
+        return None
+    file = Path(parsed.database)
+    return None if file.exists() else file
+
+
+def _future_file(file: Path, place: str) -> Finding:
+    folder = next(parent for parent in file.absolute().parents if parent.exists())
+    if os.access(folder, os.W_OK | os.X_OK):
+        return Finding.ok(REACHED, f"{place} is not there yet, the first use makes it")
+    return Finding.fail(
+        REACHED,
+        f"{place} is not there and {folder} cannot be written to",
+        "name another place in database_url or DATABASE_URL",
+    )
+
+
+def _tables(database: Database, revision: str | None) -> Finding:
+    needed = migrate.head()
+    if revision == needed:
+        return Finding.ok(TABLES, f"revision {revision}, as needed")
+    if revision is not None and revision not in migrate.revisions():
+        return Finding.fail(
+            TABLES,
+            f"revision {revision} is newer than this version knows ({needed})",
+            "install the version of afterturn that made them",
+        )
+    detail = f"revision {revision or 'none'}, this version needs {needed}"
+    if database.dialect == "sqlite":
+        return Finding.warn(TABLES, detail, "the first use upgrades it; or `afterturn db upgrade`")
+    return Finding.fail(TABLES, detail, "run `afterturn db upgrade`")
+
+
+def _writable(database: Database) -> Finding:
+    def write() -> None:
+        with database.write() as connection:
+            # Changes no row, and is refused where a change would be.
+            sessions.close_turn(connection, _NO_SESSION)
+
+    try:
+        within(SECONDS, write)
+    except (StorageError, TimeoutError) as error:
+        return Finding.fail(
+            WRITABLE,
+            _cause(error),
+            "free it: another program may hold it, it may be read-only or its disk full",
+        )
+    return Finding.ok(WRITABLE, "yes")
+
+
+def _cause(error: Exception) -> str:
+    """What the driver said, in its first line; further ones may quote rows."""
+    driver = getattr(error.__cause__, "orig", None) or error.__cause__ or error
+    return (str(driver).splitlines() or [type(driver).__name__])[0]

@@ -1,0 +1,60 @@
+"""From an exception to an exit code and the lines that explain it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from typer.exceptions import TyperException
+
+from afterturn.exits import CommandError, Exit
+from storage.errors import SessionNotFound, StorageError
+from workers.setting_errors import SettingsError
+
+IN_FRONT = frozenset({"--config", "--owner", "--debug"})
+"""Options of the program, which come before the command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why the program ends. `message` holds neither secrets nor text of a conversation; it is
+    empty where everything was said already."""
+
+    exit: Exit
+    message: str
+
+
+def explain(error: Exception) -> Failure:
+    """Give the failure that `error` means for whoever sits at the terminal."""
+    match error:
+        case CommandError():
+            return Failure(error.exit, str(error))
+        case TyperException():
+            return Failure(Exit.USAGE, _usage(error))
+        case SettingsError():
+            return Failure(Exit.CONFIGURATION, str(error))
+        case SessionNotFound():
+            message = (
+                f"owner {error.owner!r} has no session {error.session_id!r}; "
+                "`afterturn sessions list` shows them, --owner names another owner"
+            )
+            return Failure(Exit.NOT_FOUND, message)
+        case StorageError():
+            return Failure(Exit.UNAVAILABLE, str(error))
+        case _:
+            message = (
+                f"unexpected {type(error).__name__}; this is a fault in afterturn. "
+                "`afterturn --debug …` shows where it happened"
+            )
+            return Failure(Exit.FAULT, message)
+
+
+def _usage(error: TyperException) -> str:
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "afterturn"
+    message = error.format_message().rstrip(".")
+    if not message:
+        return ""  # The command's help was shown in its place.
+    option = getattr(error, "option_name", None)
+    if option in IN_FRONT:
+        return f"{message}. It goes in front of the command: afterturn {option} …"
+    return f"{message}\nTry `{command} --help`."

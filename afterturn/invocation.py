@@ -1,0 +1,58 @@
+"""What every command is told before its own options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import typer
+
+from producers.gateway import Gateway
+from storage import migrate
+from storage.engine import Database, open_database
+from workers.settings import Settings
+from workers.settings_file import SettingsSource, load_settings
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """The options in front of the command. `config` is None where the usual places hold."""
+
+    config: Path | None
+    owner: str
+
+    @classmethod
+    def of(cls, context: typer.Context) -> Invocation:
+        """The invocation that a command belongs to."""
+        found: Invocation = context.obj
+        return found
+
+    def settings(self) -> Settings:
+        """The settings of now. Raises `SettingsError`."""
+        return load_settings(self.config)
+
+    def source(self) -> SettingsSource:
+        """Settings that follow the file. Raises `SettingsError`."""
+        return SettingsSource.following(self.config)
+
+    @contextmanager
+    def database(self) -> Iterator[tuple[Database, Settings]]:
+        """The database with usable tables, and the settings that name it.
+
+        Raises `SettingsError` and `StorageError`.
+        """
+        settings = self.settings()
+        database = open_database(settings.database_url)
+        try:
+            migrate.ensure(database)
+            yield database, settings
+        finally:
+            database.close()
+
+    @contextmanager
+    def gateway(self) -> Iterator[Gateway]:
+        """A gateway of the owner that was named. Raises `SettingsError` and `StorageError`."""
+        with Gateway(self.settings(), owner=self.owner) as gateway:
+            yield gateway

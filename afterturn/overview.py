@@ -1,0 +1,76 @@
+"""A session as an operator sees it: what it is, how full it is, what was and will be done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from storage import attempts, cursors, jobs, sessions, summaries
+from storage.attempts import AttemptRecord
+from storage.cursors import CursorName
+from storage.engine import Database
+from storage.errors import SessionNotFound
+from storage.jobs import JobRecord
+from storage.sessions import SessionRecord
+from storage.summaries import SummaryKind, SummaryRecord
+from workers.compression_settings import CompressionSettings
+from workers.limits import session_threshold
+from workers.threshold import NoUsableWindowError, Threshold
+
+ROLLING = frozenset({SummaryKind.MICRO, SummaryKind.DEFRAG})
+
+
+@dataclass(frozen=True, slots=True)
+class Fullness:
+    """How full a session is. `threshold` is None where its window leaves no room; then
+    `why` says so instead of how the threshold came about."""
+
+    threshold: Threshold | None
+    why: str
+    occupancy: float | None
+
+    @classmethod
+    def of(cls, session: SessionRecord, settings: CompressionSettings) -> Fullness:
+        """The fullness of a session under these settings (ENGINE.md §4)."""
+        try:
+            threshold = session_threshold(session, settings)
+        except NoUsableWindowError as error:
+            return cls(None, str(error), None)
+        return cls(threshold, threshold.reason, session.live_tokens / threshold.tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """All that `sessions show` tells. `cursor` is the position of the first message that
+    micro-compaction has not absorbed; attempts are the newest ones, oldest first."""
+
+    session: SessionRecord
+    fullness: Fullness
+    cursor: int
+    rolling_summary: SummaryRecord | None
+    open_jobs: tuple[JobRecord, ...]
+    attempts: tuple[AttemptRecord, ...]
+
+
+def read_overview(
+    database: Database,
+    settings: CompressionSettings,
+    *,
+    owner: str,
+    session_id: str,
+    newest_attempts: int,
+) -> Overview:
+    """Read a session in one snapshot. Raises `SessionNotFound`."""
+    with database.read() as connection:
+        session = sessions.find(connection, owner=owner, session_id=session_id)
+        if session is None:
+            raise SessionNotFound(session_id, owner)
+        key = session.key
+        live = [s for s in summaries.all_live(connection, key) if s.kind in ROLLING]
+        return Overview(
+            session=session,
+            fullness=Fullness.of(session, settings),
+            cursor=cursors.read(connection, key, CursorName.MICRO),
+            rolling_summary=live[-1] if live else None,
+            open_jobs=tuple(jobs.open_jobs(connection, key)),
+            attempts=tuple(attempts.newest(connection, key, limit=newest_attempts)),
+        )
