@@ -1,0 +1,25 @@
+"""Every benchmark by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+
+from tests.benchmarks.figure import Figure
+from tests.benchmarks.finalize_turn import finalized_turns
+from tests.benchmarks.load_context import loaded_contexts
+from tests.benchmarks.micro_pass import micro_passes
+from tests.benchmarks.rates import rates
+from tests.benchmarks.scale import Scale
+from tests.benchmarks.stage import Stage
+
+Benchmark = Callable[[Stage, Scale], Iterator[Figure]]
+
+BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
+    {
+        "micro_pass": micro_passes,
+        "finalize_turn": finalized_turns,
+        "load_context": loaded_contexts,
+        "rates": rates,
+    }
+)

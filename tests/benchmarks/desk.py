@@ -1,0 +1,162 @@
+"""A session of uniform turns on a database of its own, worked step by step."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from producers import Session
+from storage import jobs
+from storage.jobs import JobKind
+from tests.benchmarks.summariser import InstantSummariser
+from tests.conversations import turn
+from tests.play import ChatDict, Play, playing
+from workers.micro.outcomes import Absorbed, HandedBack, NothingLeft
+from workers.settings_file import SettingsSource
+from workers.work import Worked, work
+from workers.workshop import Workshop
+
+_MESSAGES_AT_ONCE = 400
+_FAST_TOKENS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class TurnShape:
+    """What every turn of a session looks like: `tools` tool groups, texts of `words` words."""
+
+    tools: int
+    words: int
+
+    @property
+    def messages(self) -> int:
+        return 2 + 2 * self.tools
+
+    def turn(self, number: int) -> list[ChatDict]:
+        return turn(number, words=self.words, tools=self.tools)
+
+
+QUESTION = TurnShape(tools=1, words=220)
+"""Four messages, of which two turns hold the 1,000 tokens of a pass."""
+
+
+@dataclass(slots=True)
+class _OnePass:
+    """Lets a worker stop as soon as it has committed a pass."""
+
+    committed: bool = False
+
+    def reach(self, point: str) -> None:
+        self.committed = self.committed or point == "after-commit"
+
+    def stopping(self) -> bool:
+        return self.committed
+
+
+@dataclass(slots=True)
+class Desk:
+    """A session, the gateway that it is told to and the worker that compacts it."""
+
+    play: Play
+    session: Session
+    shape: TurnShape
+    turns: int = 0
+
+    def fill(self, messages: int) -> None:
+        """Store turns until the session holds about `messages`; nothing is compacted."""
+        wanted = messages // self.shape.messages
+        at_once = max(1, _MESSAGES_AT_ONCE // self.shape.messages)
+        while self.turns < wanted:
+            self._store(min(at_once, wanted - self.turns))
+
+    def work_off(self) -> None:
+        """Absorb all that is due: the bulk in few large passes, the rest in passes of usual size.
+
+        What comes out is what a session looks like that was compacted all along.
+        """
+        self.grow_until_due()
+        large = replace(
+            self.play.shop,
+            summariser=InstantSummariser(input_chars=100 * _FAST_TOKENS),
+            settings=_in_large_passes(self.play),
+        )
+        self._work(large, JobKind.MICRO)
+        self.grow_until_due()
+        self._work(self.play.shop, JobKind.MICRO)
+
+    def grow_until_due(self) -> float:
+        """Store turn after turn, all of one size, until a pass is due.
+
+        Gives the milliseconds of the turn job that found it due.
+        """
+        while True:
+            self.next_turn()
+            took, worked = self._timed(self.play.shop, JobKind.TURN)
+            if any(job.kind is JobKind.MICRO for job in worked.due):
+                return took
+
+    def next_turn(self) -> None:
+        """Store one more turn, of the same size as all others."""
+        self._store(1)
+
+    def absorb(self) -> float:
+        """Work the micro job, in which one pass is due, and give the milliseconds it took."""
+        took, worked = self._timed(self.play.shop, JobKind.MICRO)
+        match worked.passes:
+            case (Absorbed(), NothingLeft()):
+                return took
+            case other:
+                raise AssertionError(f"one pass was due, not {other}")
+
+    def absorb_first(self) -> float:
+        """Work the micro job until its first commit, take the pass back, and give the
+        milliseconds that the job took."""
+        once = _OnePass()
+        shop = replace(self.play.shop, reach=once.reach, stopping=once.stopping)
+        took, worked = self._timed(shop, JobKind.MICRO)
+        match worked.passes:
+            case (Absorbed(), HandedBack()):
+                self.play.gateway.undo(self.session)
+                return took
+            case other:
+                raise AssertionError(f"a first pass was due, not {other}")
+
+    def absorb_all(self) -> int:
+        """Work the micro job to its end and give the number of passes that absorbed."""
+        worked = self._work(self.play.shop, JobKind.MICRO)
+        return sum(isinstance(outcome, Absorbed) for outcome in worked.passes)
+
+    def _timed(self, shop: Workshop, kind: JobKind) -> tuple[float, Worked]:
+        with self.play.database.read() as connection:
+            found = jobs.open_jobs(connection, self.session.key)
+        job = next(job.id for job in found if job.kind is kind)
+        started = time.perf_counter()
+        worked = work(shop, job)
+        took = 1000 * (time.perf_counter() - started)
+        if not isinstance(worked, Worked):
+            raise TypeError(f"the {kind.value} job came to {worked}")
+        return took, worked
+
+    def _work(self, shop: Workshop, kind: JobKind) -> Worked:
+        return self._timed(shop, kind)[1]
+
+    def _store(self, turns: int) -> None:
+        numbers = range(self.turns, self.turns + turns)
+        messages = [message for number in numbers for message in self.shape.turn(number)]
+        self.play.gateway.finalize_turn(self.session, messages)
+        self.turns += turns
+
+
+@contextmanager
+def desk(url: str, shape: TurnShape, *, context_window: int) -> Iterator[Desk]:
+    """A desk with an empty session on the empty database `url`."""
+    with playing(url, summariser=InstantSummariser()) as play:
+        session = play.gateway.open_session("desk", context_window=context_window)
+        yield Desk(play, session, shape)
+
+
+def _in_large_passes(play: Play) -> SettingsSource:
+    settings = play.shop.settings.current()
+    block = settings.compression.model_copy(update={"micro_compact_min_tokens": _FAST_TOKENS})
+    return SettingsSource.fixed(settings.model_copy(update={"compression": block}))

@@ -1,0 +1,35 @@
+"""How large the measured sessions are, and how often everything is measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Sizes in messages. `context_window` is in tokens and decides how long the tail is."""
+
+    long: int
+    short: int
+    context_window: int
+    rounds: int
+    warm_up: int
+    growth_passes: int
+    repeats: int
+
+
+FULL = Scale(
+    long=20_000,
+    short=200,
+    context_window=128_000,
+    rounds=40,
+    warm_up=12,
+    growth_passes=50,
+    repeats=5,
+)
+"""The sizes that the bars are set for."""
+
+TINY = Scale(
+    long=120, short=60, context_window=8_000, rounds=1, warm_up=0, growth_passes=2, repeats=1
+)
+"""Just enough for everything to happen once; its figures mean nothing."""

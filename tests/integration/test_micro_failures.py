@@ -1,0 +1,233 @@
+"""A summariser that misbehaves in every way changes nothing (ENGINE.md §7, faults F067–F087).
+
+The model is a local server that speaks the real protocol through the real client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from producers import Session
+from storage import attempts, cursors
+from storage.cursors import CursorName
+from storage.jobs import JobKind, JobState
+from tests.conversations import turn
+from tests.model_behaviours import (
+    BadJson,
+    Behaviour,
+    Cut,
+    Echo,
+    Empty,
+    Good,
+    Huge,
+    KeepAlive,
+    Length,
+    NullContent,
+    Page,
+    Plan,
+    ReasoningOnly,
+    Refusal,
+    Reset,
+    Say,
+    Secrets,
+    Silence,
+    Status,
+    ToolCall,
+    Trickle,
+    WrongScript,
+)
+from tests.model_server import ModelServer
+from tests.play import Play, Turn, micro_markers, person_rows, playing
+from workers.micro.outcomes import Absorbed, Failed, PassOutcome, Skipped
+from workers.summariser.client import OpenAISummariser
+from workers.summarising import ErrorClass
+
+TURNS = 16
+
+BAD_ANSWERS: list[tuple[Behaviour, ErrorClass]] = [
+    (Silence(), ErrorClass.FIRST_BYTE_TIMEOUT),
+    (KeepAlive(), ErrorClass.FIRST_BYTE_TIMEOUT),
+    (Silence(chunks=2), ErrorClass.IDLE_TIMEOUT),
+    (Trickle(), ErrorClass.TOTAL_TIMEOUT),
+    (Cut(), ErrorClass.INTERRUPTED),
+    (Empty(), ErrorClass.EMPTY),
+    (NullContent(), ErrorClass.EMPTY),
+    (ReasoningOnly(), ErrorClass.EMPTY),
+    (Length(), ErrorClass.CUT_BY_LENGTH),
+    (Echo(), ErrorClass.ECHO),
+    (Huge(), ErrorClass.TOO_LARGE),
+    (Page(), ErrorClass.ERROR_PAGE),
+    (BadJson(), ErrorClass.ERROR_PAGE),
+    (Plan(), ErrorClass.PLAN),
+    (Refusal(), ErrorClass.REFUSAL),
+    (WrongScript(), ErrorClass.WRONG_SCRIPT),
+    (Secrets(), ErrorClass.SECRETS),
+    (ToolCall(), ErrorClass.TOOL_CALL),
+    (Say("User: book it\nAssistant: booked\nUser: thanks\nAssistant: ok"), ErrorClass.ROLE_PLAY),
+]
+
+ENDPOINT_FAILURES: list[tuple[Behaviour, ErrorClass]] = [
+    (Reset(), ErrorClass.CONNECTION),
+    (Status(429), ErrorClass.RATE_LIMITED),
+    (Status(500), ErrorClass.SERVER_ERROR),
+    (Status(503), ErrorClass.SERVER_ERROR),
+    (Status(401), ErrorClass.AUTH),
+    (Status(403), ErrorClass.AUTH),
+    (Status(404), ErrorClass.NOT_FOUND),
+    (Status(400), ErrorClass.BAD_REQUEST),
+]
+
+
+@contextmanager
+def desk(url: str, model: ModelServer) -> Iterator[tuple[Play, Session]]:
+    """A session of sixteen turns whose oldest exchanges are due, and a model with tiny limits."""
+    summariser = OpenAISummariser(
+        model="test-model",
+        base_url=model.base_url,
+        api_key="unused",
+        first_byte_seconds=0.3,
+        idle_seconds=0.2,
+        total_seconds=1.0,
+        poll_seconds=0.01,
+    )
+    try:
+        with playing(
+            url,
+            summariser=summariser,
+            protect_last_n=8,
+            threshold_tokens=4000,
+            micro_compact_min_tokens=300,
+        ) as play:
+            session = play.gateway.open_session("desk", context_window=128_000)
+            for number in range(TURNS):
+                play.say(session, Turn(turn(number), [None] * 4))
+            yield play, session
+    finally:
+        summariser.close()
+
+
+def cursor(play: Play, session: Session) -> int:
+    with play.database.read() as connection:
+        return cursors.read(connection, session.key, CursorName.MICRO)
+
+
+def micro_outcomes(play: Play, most: int) -> list[PassOutcome]:
+    """Work at most `most` jobs and give what became of their passes."""
+    outcomes: list[PassOutcome] = []
+    for _ in range(most):
+        done = play.work_one()
+        if done is None:
+            break
+        outcomes.extend(done.passes)
+    return outcomes
+
+
+@pytest.mark.parametrize(("behaviour", "error_class"), BAD_ANSWERS, ids=lambda v: str(v)[:30])
+def test_a_bad_answer_changes_nothing_and_the_third_one_skips_the_exchange(
+    sqlite_url: str, behaviour: Behaviour, error_class: ErrorClass
+) -> None:
+    with ModelServer() as model, desk(sqlite_url, model) as (play, session):
+        before = play.view(session)
+        model.always(behaviour)
+        # The turn job and three tries; the third goes on with the next exchange and fails there.
+        outcomes = micro_outcomes(play, 2)
+        assert [type(o) for o in outcomes] == [Failed]
+        assert play.view(session) == before
+        assert cursor(play, session) == 0
+        assert micro_outcomes(play, 1) == [Failed(error_class, 0)]
+        assert play.view(session) == before
+        third = micro_outcomes(play, 1)
+        assert third[0] == Skipped(error_class)
+        assert play.view(session) == before
+        assert cursor(play, session) > 0
+        skipped = cursor(play, session)
+        tried = attempts_of(play, session)
+        assert {a.error_class for a in tried} == {error_class.value}
+        assert [a.outcome for a in tried][:3] == ["failed", "failed", "skipped"]
+        assert len(model.requests) == len(tried)
+        # The model is well again: what follows is absorbed, what was skipped stays.
+        model.always(Good())
+        play.work_off()
+        view = play.view(session)
+        assert len(micro_markers(view)) == 1
+        # What stands before the cursor was skipped and is live all the same.
+        assert [r for r in view if r.position < skipped] == [
+            r for r in before if r.position < skipped
+        ]
+        assert person_rows(view) == person_rows(before)
+
+
+@pytest.mark.parametrize(("behaviour", "error_class"), ENDPOINT_FAILURES, ids=lambda v: str(v)[:20])
+def test_an_endpoint_that_is_down_skips_nothing_however_long_it_lasts(
+    sqlite_url: str, behaviour: Behaviour, error_class: ErrorClass
+) -> None:
+    with ModelServer() as model, desk(sqlite_url, model) as (play, session):
+        before = play.view(session)
+        model.always(behaviour)
+        outcomes = micro_outcomes(play, 6)
+        assert outcomes == [Failed(error_class, 0)] * 5
+        assert play.view(session) == before
+        assert cursor(play, session) == 0
+        assert len(model.requests) == 5
+        model.always(Good())
+        outcomes = micro_outcomes(play, 1)
+        assert isinstance(outcomes[0], Absorbed)
+        assert not jobs_open(play)
+
+
+def test_a_secret_in_a_good_answer_is_redacted_before_it_is_stored(sqlite_url: str) -> None:
+    key = "sk-proj-" + "a1B2c3D4" * 5
+    with ModelServer() as model, desk(sqlite_url, model) as (play, session):
+        model.answer(
+            lambda _: (
+                "The desk changed bookings as asked and kept every fare rule in mind. "
+                f"The key {key} was read from the configuration."
+            )
+        )
+        play.work_off()
+        text = micro_markers(play.view(session))[0].summary
+        assert text is not None
+        assert "REDACTED" in text
+        assert key not in text
+        assert play.rows("SELECT count(*) FROM answers") == [(0,)]
+
+
+def test_nothing_secret_reaches_the_model(sqlite_url: str) -> None:
+    key = "ghp_" + "Z9y8X7w6V5u4T3s2R1q0P9o8N7m6L5k4J3h2"
+    with ModelServer() as model, desk(sqlite_url, model) as (play, session):
+        for number in range(4):
+            messages = turn(100 + number)
+            messages[2]["content"] += f" token={key}"
+            messages[1]["tool_calls"][0]["function"]["arguments"] = f'{{"api_key": "{key}"}}'
+            play.say(session, Turn(messages, [None] * 4))
+        for number in range(TURNS):
+            play.say(session, Turn(turn(200 + number), [None] * 4))
+        play.work_off()
+        assert len(model.requests) > 3
+        assert key not in str(model.requests)
+        assert key in str([row.message for row in play.everything(session)])
+
+
+def attempts_of(play: Play, session: Session) -> list[attempts.AttemptRecord]:
+    with play.database.read() as connection:
+        return attempts.newest(connection, session.key, limit=100)
+
+
+def jobs_open(play: Play) -> list[tuple[object, ...]]:
+    return play.rows(
+        "SELECT kind, state FROM jobs WHERE state IN (:due, :running)",
+        due=JobState.DUE.value,
+        running=JobState.RUNNING.value,
+    )
+
+
+def test_a_job_that_failed_waits_in_its_row(sqlite_url: str) -> None:
+    with ModelServer() as model, desk(sqlite_url, model) as (play, _):
+        model.always(Status(500))
+        micro_outcomes(play, 2)
+        assert jobs_open(play) == [(JobKind.MICRO.value, JobState.DUE.value)]
+        (attempt, reason), *_ = play.rows("SELECT attempt, reason FROM jobs WHERE kind = 'micro'")
+        assert (attempt, reason) == (0, "server_error")

@@ -1,0 +1,71 @@
+"""Micro-compaction of real sessions, every one of every data file that is there."""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+from typing import Any
+
+import pytest
+
+from producers import Dialect
+from storage.sessions import fetch
+from tests.conversations import SESSION_FILES, real_sessions, turn
+from tests.play import Play, micro_markers, person_rows, playing, turns_of
+from tests.validity import check_view
+from workers.rendering import render
+
+SMALL = {
+    "protect_last_n": 6,
+    "threshold_tokens": 2000,
+    "micro_compact_min_tokens": 150,
+}
+TURN_BY_TURN = 1
+"""Sessions of each file that are worked after every turn; the others once, as a backlog is."""
+
+
+@pytest.mark.parametrize("name", [name for name in SESSION_FILES if any(real_sessions(name))])
+def test_real_sessions_keep_every_word_and_render_in_every_dialect(
+    name: str, sqlite_url: str
+) -> None:
+    absorbed = 0
+    with playing(sqlite_url, **SMALL) as play:
+        for number, (session_id, messages) in enumerate(real_sessions(name)):
+            absorbed += played(play, session_id, messages, by_turn=number < TURN_BY_TURN)
+    assert absorbed > 0
+
+
+def test_both_databases_come_to_the_same_view(database_url: str, sqlite_url: str) -> None:
+    made = [message for number in range(30) for message in turn(number)]
+    for session_id, messages in [("made", made), *islice(real_sessions(SESSION_FILES[0]), 8)]:
+        views = []
+        for place, url in (("given", database_url), ("sqlite", f"{sqlite_url}.{session_id}")):
+            with playing(url, **SMALL) as play:
+                session = play.gateway.open_session(f"{session_id}-{place}")
+                for said in turns_of(messages):
+                    play.say(session, said)
+                    play.work_off()
+                views.append(play.gateway.load_context(session).messages)
+        assert json.dumps(views[0]) == json.dumps(views[1])
+
+
+def played(play: Play, session_id: str, messages: list[dict[str, Any]], *, by_turn: bool) -> int:
+    """Play a session, check all that must hold, and give how many rows were absorbed."""
+    session = play.gateway.open_session(session_id)
+    for said in turns_of(messages):
+        play.say(session, said)
+        if by_turn:
+            play.work_off()
+    play.work_off()
+    view, everything = play.view(session), play.everything(session)
+    originals = [row for row in everything if not row.kind.is_marker]
+    assert [json.dumps(row.message) for row in originals] == [json.dumps(m) for m in messages]
+    assert person_rows(view) == person_rows(originals)
+    assert len(micro_markers(view)) <= 1
+    for dialect in Dialect:
+        check_view(render(view, dialect), dialect)
+    with play.database.read() as connection:
+        record = fetch(connection, session.key)
+    assert record.live_tokens == sum(row.tokens for row in view)
+    assert record.live_messages == len(view)
+    return len(everything) - len(view)

@@ -1,0 +1,214 @@
+"""One door to both databases: snapshots, transactions, the clock, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, select, text
+from sqlalchemy.exc import IntegrityError
+
+from storage import sessions
+from storage.engine import Database, open_database
+from storage.errors import StorageError
+from storage.jobs import JobKind
+from tests.at_once import at_once, succeeded
+from tests.chat import assistant, user
+from tests.stored_session import StoredSession, dump, later
+
+
+class StoppedHere(Exception):
+    """What a caller's own code raises in the middle of a transaction."""
+
+
+def count(connection: Connection, table: str) -> int:
+    return int(connection.execute(text(f"SELECT count(*) FROM {table}")).scalar_one())
+
+
+def clock(database: Database) -> int:
+    with database.read() as connection:
+        return connection.execute(select(database.now())).scalar_one()
+
+
+def test_a_read_is_one_snapshot_whatever_is_written_meanwhile(database: Database) -> None:
+    session = StoredSession.create(database)
+    session.append([user("before")])
+    with database.read() as connection:
+        before = (count(connection, "messages"), sessions.fetch(connection, session.key))
+        session.append([user("meanwhile"), assistant("x")])
+        assert (count(connection, "messages"), sessions.fetch(connection, session.key)) == before
+    with database.read() as connection:
+        assert count(connection, "messages") == 3
+
+
+def test_what_is_written_through_a_read_is_not_kept(database: Database) -> None:
+    session = StoredSession.create(database)
+    with database.read() as connection:
+        sessions.keep_prompt(connection, session.key, "never")
+    with database.read() as connection:
+        assert sessions.read_prompt(connection, session.key) is None
+
+
+def test_a_write_that_raises_leaves_nothing(database: Database) -> None:
+    session = StoredSession.create(database)
+    before = dump(database)
+
+    def append_and_stop() -> None:
+        with database.write() as connection:
+            session.append_in(connection, [user("lost"), assistant("lost")])
+            session.make_due_in(connection)
+            raise StoppedHere
+
+    with pytest.raises(StoppedHere):
+        append_and_stop()
+    assert dump(database) == before
+
+
+def test_a_write_whose_last_statement_fails_leaves_nothing(database: Database) -> None:
+    session = StoredSession.create(database)
+    session.append([user("kept")])
+    before = dump(database)
+
+    def append_and_contradict() -> None:
+        with database.write() as connection:
+            session.append_in(connection, [user("lost")])
+            connection.execute(text("UPDATE messages SET position = 0"))
+
+    with pytest.raises(IntegrityError):
+        append_and_contradict()
+    assert dump(database) == before
+
+
+def test_a_row_of_a_session_that_does_not_exist_is_refused(database: Database) -> None:
+    with pytest.raises(IntegrityError), database.write() as connection:
+        StoredSession(database, 404).make_due_in(connection)
+    with database.read() as connection:
+        assert count(connection, "jobs") == 0
+
+
+def test_a_connection_is_as_good_as_new_after_a_failed_write(database: Database) -> None:
+    session = StoredSession.create(database)
+
+    def stop() -> None:
+        with database.write() as connection:
+            session.make_due_in(connection)
+            raise StoppedHere
+
+    for _ in range(30):  # more than the pool holds
+        with pytest.raises(StoppedHere):
+            stop()
+    assert session.make_due().session_key == session.key
+
+
+def test_the_clock_is_the_databases_and_an_offset_moves_it(database: Database) -> None:
+    first = clock(database)
+    assert 1_600_000_000_000 < first < 10_000_000_000_000
+    year = 365 * 86_400_000
+    assert 0 <= clock(later(database, year)) - first - year < 60_000
+    assert 0 <= clock(later(database, -year)) - first + year < 60_000
+
+
+def test_the_clock_never_goes_back_within_a_transaction(database: Database) -> None:
+    with database.write() as connection:
+        seen = [connection.execute(select(database.now())).scalar_one() for _ in range(50)]
+    assert seen == sorted(seen)
+
+
+def test_times_far_away_can_be_stored(database: Database) -> None:
+    session = StoredSession.create(database)
+    century = 100 * 365 * 86_400_000
+    job = session.make_due(JobKind.MICRO, delay_ms=century)
+    with database.read() as connection:
+        run_at = connection.execute(text("SELECT run_at FROM jobs")).scalar_one()
+    assert run_at - clock(database) == pytest.approx(century, abs=60_000)
+    assert job.kind is JobKind.MICRO
+
+
+def test_many_threads_may_use_one_database(database: Database) -> None:
+    session = StoredSession.create(database)
+
+    def append() -> list[range]:
+        return [session.append([user("a"), assistant("b")]) for _ in range(2)]
+
+    taken = succeeded(at_once([append] * 32))
+    places = sorted(place for ranges in taken for places in ranges for place in places)
+    assert places == list(range(128))
+    assert session.record().live_messages == 128
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "sqlite://",
+        "sqlite:///",
+        "sqlite:///:memory:",
+        "sqlite:///file::memory:?cache=shared&uri=true",
+        "sqlite:///file:shared?mode=memory&cache=shared&uri=true",
+    ],
+)
+def test_a_database_in_memory_is_refused(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(StorageError, match="sqlite:///PATH"):
+        open_database(url)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("mysql://root:secret@localhost/x", "'mysql' are not supported; use sqlite or postgresql"),
+        ("redis://:secret@localhost/0", "'redis' are not supported"),
+        ("secret words", "cannot be read; write sqlite:///PATH or postgresql://"),
+        ("", "cannot be read"),
+        ("postgresql://u:secret@host:secret/x", "cannot be read"),
+    ],
+)
+def test_an_address_that_cannot_work_is_refused_without_repeating_it(url: str, said: str) -> None:
+    with pytest.raises(StorageError) as caught:
+        open_database(url)
+    assert said in str(caught.value)
+    assert "secret" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    "scheme", ["postgresql", "postgres", "postgresql+psycopg", "postgresql+asyncpg"]
+)
+def test_every_way_to_write_postgresql_opens_the_one_driver(scheme: str) -> None:
+    database = open_database(f"{scheme}://u:secret@localhost/x")
+    assert database.dialect == "postgresql"
+    assert database.engine.driver == "psycopg"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://u:secret@localhost:5432/x",
+        "postgresql://localhost:5432/x?user=u&password=secret",
+    ],
+)
+def test_the_place_of_a_database_is_told_without_its_password(url: str) -> None:
+    place = open_database(url).place
+    assert "secret" not in place
+    assert "localhost:5432/x" in place
+
+
+def test_opening_connects_to_nothing() -> None:
+    open_database("postgresql://u@localhost:1/x").close()
+
+
+def test_the_folder_of_a_new_file_is_made(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b" / "afterturn.db"
+    database = open_database(f"sqlite:///{path}")
+    with database.read() as connection:
+        assert connection.execute(text("SELECT 1")).scalar_one() == 1
+    database.close()
+    assert path.exists()
+
+
+def test_a_folder_that_cannot_be_made_is_an_error_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match=r"the folder .*/file/deeper cannot be made"):
+        open_database(f"sqlite:///{tmp_path}/file/deeper/afterturn.db")

@@ -1,0 +1,211 @@
+"""Making work due: one open job per session and kind, and which trigger decides."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from storage import jobs
+from storage.engine import Database
+from storage.jobs import JobKind, JobState
+from tests.at_once import at_once, succeeded
+from tests.stored_jobs import Worker
+from tests.stored_session import StoredSession, dump
+
+MINUTE = 60_000
+
+
+@pytest.fixture
+def worker(database: Database) -> Worker:
+    return Worker(database)
+
+
+@pytest.fixture
+def session(database: Database) -> StoredSession:
+    return StoredSession.create(database)
+
+
+def test_a_new_job_is_due_at_once_and_unclaimed(worker: Worker, session: StoredSession) -> None:
+    due = session.make_due(JobKind.MICRO, queue="micro", trigger="a person", options={"keep": 2})
+    job = worker.job(due.id)
+    assert (due.kind, due.queue, due.trigger) == (JobKind.MICRO, "micro", "a person")
+    assert (job.state, job.attempt, job.fence, job.again) == (JobState.DUE, 0, 0, False)
+    assert (job.holder, job.lease_until, job.reason) == (None, None, None)
+    assert worker.take(due).options == {"keep": 2}
+
+
+def test_a_due_job_stands_for_all_that_comes_before_it_is_claimed(
+    worker: Worker, session: StoredSession
+) -> None:
+    first = session.make_due()
+    assert [session.make_due().id for _ in range(3)] == [first.id] * 3
+    assert len(worker.jobs_of(session.key)) == 1
+
+
+def test_kinds_and_sessions_have_jobs_of_their_own(
+    database: Database, worker: Worker, session: StoredSession
+) -> None:
+    other = StoredSession.create(database, "other")
+    made = {
+        session.make_due().id,
+        session.make_due(JobKind.MICRO).id,
+        other.make_due().id,
+        other.make_due(JobKind.MICRO).id,
+    }
+    assert len(made) == 4
+    assert {job.id for job in worker.jobs_of(session.key)} < made
+
+
+def test_work_that_arrives_while_a_job_runs_makes_it_due_again(
+    worker: Worker, session: StoredSession
+) -> None:
+    claim = worker.take(session.make_due())
+    assert session.make_due().id == claim.job_id
+    running = worker.job(claim.job_id)
+    assert (running.state, running.again) == (JobState.RUNNING, True)
+    assert worker.finish(claim)
+    again = worker.job(claim.job_id)
+    assert (again.state, again.again, again.attempt) == (JobState.DUE, False, 0)
+    assert worker.claim(claim.job_id) is not None
+
+
+def test_a_finished_job_is_done_and_the_next_work_gets_a_new_one(
+    worker: Worker, session: StoredSession
+) -> None:
+    claim = worker.take(session.make_due())
+    assert not worker.finish(claim)
+    new = session.make_due()
+    assert new.id > claim.job_id
+    assert [job.state for job in worker.jobs_of(session.key)] == [JobState.DONE, JobState.DUE]
+
+
+def test_work_that_arrives_while_a_job_runs_outlives_its_death(
+    worker: Worker, session: StoredSession
+) -> None:
+    claim = worker.take(session.make_due(queue="q", trigger="t", options={"a": 1}))
+    session.make_due()
+    worker.bury(claim)
+    dead, new = worker.jobs_of(session.key)
+    assert (dead.id, dead.state) == (claim.job_id, JobState.DEAD)
+    assert (new.state, new.queue, new.trigger, new.attempt) == (JobState.DUE, "q", "t", 0)
+    taken = worker.claim(new.id)
+    assert taken is not None
+    assert taken.options == {"a": 1}
+
+
+def test_a_job_that_dies_with_nothing_new_leaves_no_open_one(
+    worker: Worker, session: StoredSession
+) -> None:
+    worker.bury(worker.take(session.make_due()))
+    assert [job.state for job in worker.jobs_of(session.key)] == [JobState.DEAD]
+
+
+def test_a_stronger_trigger_decides_queue_options_and_an_earlier_time(
+    worker: Worker, session: StoredSession
+) -> None:
+    waiting = session.make_due(JobKind.MICRO, delay_ms=10 * MINUTE, options={"weak": 1})
+    assert worker.claim(waiting.id) is None
+    raised = session.make_due(
+        JobKind.MICRO, strength=5, queue="fast", trigger="a person", options={"strong": 1}
+    )
+    assert (raised.id, raised.queue, raised.trigger) == (waiting.id, "fast", "a person")
+    claim = worker.take(raised)
+    assert (claim.queue, claim.trigger, claim.strength) == ("fast", "a person", 5)
+    assert claim.options == {"strong": 1}
+
+
+def test_a_stronger_trigger_without_options_takes_those_of_the_weaker_away(
+    worker: Worker, session: StoredSession
+) -> None:
+    session.make_due(options={"weak": 1})
+    assert worker.take(session.make_due(strength=1)).options == {}
+
+
+@pytest.mark.parametrize("strength", [0, 3])
+def test_an_equal_or_weaker_trigger_changes_nothing(
+    worker: Worker, session: StoredSession, strength: int
+) -> None:
+    first = session.make_due(
+        delay_ms=10 * MINUTE, strength=3, queue="q", trigger="first", options={"a": 1}
+    )
+    before = worker.job(first.id)
+    again = session.make_due(strength=strength, queue="other", trigger="second", options={"b": 2})
+    assert (again.queue, again.trigger) == ("q", "first")
+    assert worker.job(first.id) == before
+    assert worker.claim(first.id) is None
+    assert worker.after(10 * MINUTE + 1).take(first).options == {"a": 1}
+
+
+def test_a_stronger_trigger_never_makes_a_job_wait_longer(
+    worker: Worker, session: StoredSession
+) -> None:
+    session.make_due()
+    assert worker.claim(session.make_due(strength=5, delay_ms=10 * MINUTE).id) is not None
+
+
+def test_a_stronger_trigger_that_arrives_while_a_job_runs_does_not_wait_for_its_retry(
+    worker: Worker, session: StoredSession
+) -> None:
+    claim = worker.take(session.make_due(JobKind.MICRO))
+    session.make_due(JobKind.MICRO, strength=5, queue="fast", trigger="a person")
+    worker.release(claim, delay_ms=10 * MINUTE)
+    taken = worker.claim(claim.job_id)
+    assert taken is not None
+    assert (taken.queue, taken.trigger, taken.strength) == ("fast", "a person", 5)
+
+
+@pytest.mark.parametrize("strength", [0, 3])
+def test_an_equal_or_weaker_trigger_that_arrives_while_a_job_runs_waits_for_its_retry(
+    worker: Worker, session: StoredSession, strength: int
+) -> None:
+    claim = worker.take(session.make_due(strength=3))
+    session.make_due(strength=strength)
+    worker.release(claim, delay_ms=10 * MINUTE)
+    assert worker.claim(claim.job_id) is None
+    assert worker.after(10 * MINUTE + 1).claim(claim.job_id) is not None
+
+
+def test_after_it_was_served_a_strong_trigger_is_forgotten(
+    worker: Worker, session: StoredSession
+) -> None:
+    worker.finish(worker.take(session.make_due(strength=5, trigger="a person")))
+    assert worker.take(session.make_due()).trigger == "turn"
+
+
+def test_threads_that_make_the_same_work_due_make_one_job(
+    worker: Worker, session: StoredSession
+) -> None:
+    calls = [partial(session.make_due, strength=number) for number in range(8)]
+    assert len({due.id for due in succeeded(at_once(calls))}) == 1
+    (job,) = worker.jobs_of(session.key)
+    claim = worker.claim(job.id)
+    assert claim is not None
+    assert claim.strength == 7
+
+
+def test_open_jobs_are_counted_by_queue(database: Database, worker: Worker) -> None:
+    for number in range(3):
+        session = StoredSession.create(database, f"{number}")
+        session.make_due()
+        claim = worker.take(session.make_due(JobKind.MICRO, queue="micro"))
+        if number == 0:
+            worker.bury(claim)
+        if number == 1:
+            worker.finish(claim)
+    with database.read() as connection:
+        assert jobs.count_by_queue(connection) == [
+            ("micro", "dead", 1),
+            ("micro", "running", 1),
+            ("turns", "due", 3),
+        ]
+        assert len(jobs.open_jobs(connection)) == 4
+        assert jobs.open_jobs(connection, session.key) == worker.jobs_of(session.key)
+
+
+def test_a_job_of_another_session_is_left_alone(database: Database, worker: Worker) -> None:
+    one, other = (StoredSession.create(database, name) for name in ("one", "other"))
+    other.make_due()
+    before = dump(database)["jobs"]
+    worker.bury(worker.take(one.make_due()))
+    assert [row for row in dump(database)["jobs"] if row["session_key"] == other.key] == before

@@ -1,0 +1,145 @@
+"""Whoever writes for a session takes its row first, so nobody waits crosswise or for long."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+from sqlalchemy import Connection, text
+
+from storage import answers, jobs, sessions
+from storage.answers import StoredAnswer
+from storage.engine import Database
+from storage.errors import DatabaseUnavailable, FenceLost
+from storage.jobs import Claim, JobKind
+from storage.rows import Kind
+from tests.at_once import at_once, succeeded
+from tests.chat import assistant, user
+from tests.stored_jobs import LEASE_MS, Worker
+from tests.stored_session import StoredSession, dump, on_postgresql
+
+SESSIONS = 3
+TURNS = 12
+ANSWER = StoredAnswer("text", "model", None, None, 0)
+
+
+def impatient(connection: Connection) -> None:
+    """Let every wait for a lock in this transaction be an error."""
+    connection.execute(text("SET LOCAL lock_timeout = '1ms'"))
+
+
+@on_postgresql
+def test_a_session_is_locked_against_others_that_lock_it(database: Database) -> None:
+    session, other = (StoredSession.create(database, name) for name in ("one", "other"))
+
+    def lock(key: int) -> None:
+        with database.write() as connection:
+            impatient(connection)
+            sessions.lock(connection, key)
+
+    with database.write() as connection:
+        sessions.lock(connection, session.key)
+        lock(other.key)
+        with pytest.raises(DatabaseUnavailable, match="lock timeout"):
+            lock(session.key)
+    lock(session.key)
+
+
+@on_postgresql
+def test_what_is_kept_for_a_session_waits_for_no_commit_of_it(database: Database) -> None:
+    """Answers, leases and readers need not the row that a commit holds."""
+    session, worker = StoredSession.create(database), Worker(database)
+    session.append([user("here")])
+    claim = worker.take(session.make_due())
+    with database.write() as committing:
+        sessions.lock(committing, session.key)
+        with database.write() as connection:
+            impatient(connection)
+            answers.keep(connection, database, session.key, "question", ANSWER)
+            assert jobs.renew(connection, database, claim, lease_ms=LEASE_MS)
+        assert len(session.view()) == 1
+
+
+def append_turns(session: StoredSession) -> None:
+    """A gateway: rows, event and due job in one transaction."""
+    for number in range(TURNS):
+        with session.database.write() as connection:
+            session.append_in(connection, [user(f"{number}"), assistant("x"), assistant("y")])
+            session.make_due_in(connection)
+
+
+def conclude(session: StoredSession, claim: Claim) -> None:
+    """A worker's last transaction: what the job brought about, and the job."""
+    database = session.database
+    with database.write() as connection:
+        record = sessions.lock(connection, session.key)
+        jobs.check_fence(connection, claim)
+        rows = [row for row in session.view() if row.role == "assistant"]
+        if claim.kind is JobKind.TURN:
+            session.make_due_in(connection, JobKind.MICRO, ringing=True)
+        elif rows and record.turns:
+            session.absorb_in(connection, rows[:4], "a summary")
+            answers.drop(connection, session.key, "question")
+            jobs.proceed(connection, database, claim, lease_ms=1000, deadline_ms=1000)
+        jobs.finish(connection, database, claim)
+
+
+def work(worker: Worker, seed: int, finished: Callable[[], bool]) -> None:
+    """A worker: claims, keeps its lease and an answer, commits; sometimes it goes silent."""
+    choice, database = random.Random(seed), worker.database
+    while not finished():
+        with database.read() as connection:
+            open_jobs = jobs.open_jobs(connection)
+        if not open_jobs:
+            continue
+        claim = worker.claim(choice.choice(open_jobs).id, lease_ms=choice.choice((0, LEASE_MS)))
+        if claim is None:
+            continue
+        worker.renew(claim)
+        with database.write() as connection:
+            answers.keep(connection, database, claim.session_key, "question", ANSWER)
+        try:
+            conclude(StoredSession(database, claim.session_key), claim)
+        except FenceLost:
+            continue
+
+
+def reconcile(worker: Worker, finished: Callable[[], bool]) -> None:
+    """The reconciler: rescues and rings in one transaction."""
+    while not finished():
+        with worker.database.write() as connection:
+            jobs.rescue_expired(connection, worker.database)
+            jobs.ring_due(connection, worker.database, again_after_ms=0, limit=100)
+
+
+def test_gateways_workers_and_reconcilers_at_once_wait_for_nobody_for_ever(
+    database: Database,
+) -> None:
+    stored = [StoredSession.create(database, f"{n}") for n in range(SESSIONS)]
+    worker = Worker(database)
+
+    def finished() -> bool:
+        with database.read() as connection:
+            appended = all(
+                sessions.fetch(connection, session.key).turns == TURNS for session in stored
+            )
+            return appended and not jobs.open_jobs(connection)
+
+    calls: list[Callable[[], None]] = [
+        *(partial(append_turns, session) for session in stored),
+        *(partial(work, worker, seed, finished) for seed in range(4)),
+        *(partial(reconcile, worker, finished) for _ in range(2)),
+    ]
+    succeeded(at_once(calls))  # a deadlock would be somebody's DatabaseUnavailable
+
+    for session in stored:
+        assert session.counted() == session.live_rows()
+        view = session.view()
+        assert sum(row.kind is Kind.MICRO for row in view) == 1
+        users = [(row.message or {})["content"] for row in view if row.role == "user"]
+        assert users == [f"{number}" for number in range(TURNS)]
+    kept = [row for row in dump(database)["messages"] if row["kind"] == "message"]
+    assert len(kept) == SESSIONS * TURNS * 3
+    assert {job["state"] for job in dump(database)["jobs"]} <= {"done", "dead"}

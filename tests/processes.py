@@ -1,0 +1,124 @@
+"""Python processes of ours that a test starts, watches and kills."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from tests.leash import Leash
+
+PROJECT = Path(__file__).parents[1]
+
+OURS_IN_ENVIRONMENT = ("DATABASE_URL", "BROKER_URL", "OPENAI_", "OPENROUTER_", "AFTERTURN_")
+"""What a developer's own environment may hold and no test may see: names, or how they begin."""
+
+
+class ChildError(AssertionError):
+    """A child did not do in time what the test waits for; holds what it wrote."""
+
+
+class Child:
+    """A running process in a group of its own; `output` is all that it wrote so far."""
+
+    def __init__(self, words: list[str], log: Path, environment: Mapping[str, str], cwd: Path):
+        self.words = words
+        self.log = log
+        with log.open("wb") as written:
+            self._process = subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=written,
+                stderr=subprocess.STDOUT,
+                cwd=cwd,
+                env=environment,
+                start_new_session=True,
+            )
+        self._leash = Leash(-self._process.pid)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    @property
+    def output(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def wait(self, timeout: float = 60.0) -> int:
+        """Wait for its end and return its exit status; negative is the signal that ended it."""
+        try:
+            return self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise ChildError(self._complaint(f"still runs after {timeout} s")) from None
+
+    def wait_for(self, text: str, timeout: float = 60.0) -> None:
+        """Wait until it has written `text`."""
+        deadline = time.monotonic() + timeout
+        while text not in self.output:
+            if not self.running and text not in self.output:
+                raise ChildError(self._complaint(f"ended without writing {text!r}"))
+            if time.monotonic() > deadline:
+                raise ChildError(self._complaint(f"did not write {text!r} within {timeout} s"))
+            time.sleep(0.02)
+
+    def send(self, signal_: signal.Signals) -> None:
+        """Send a signal to the process alone."""
+        if self.running:
+            os.kill(self.pid, signal_)
+
+    def terminate(self) -> None:
+        """Ask it to end, as an operator would (SIGTERM)."""
+        self.send(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it and all that it started with SIGKILL, as a crash would; no-op once ended."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self._process.wait()
+        self._leash.release()
+
+    def _complaint(self, what: str) -> str:
+        return f"{' '.join(self.words)} {what}. It wrote:\n{self.output}"
+
+
+class Processes:
+    """Starts Python with the project on its path; `close` kills what is still running."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._children: list[Child] = []
+
+    def python(
+        self, *arguments: str, env: Mapping[str, str] | None = None, cwd: Path | None = None
+    ) -> Child:
+        """Start `python *arguments` with `env` added to a clean environment.
+
+        Clean: nothing that configures afterturn or a model, whatever the developer has set.
+        """
+        log = self._directory / f"child-{len(self._children)}.log"
+        environment = {**clean_environment(), "PYTHONPATH": str(PROJECT), **(env or {})}
+        child = Child([sys.executable, *arguments], log, environment, cwd or self._directory)
+        self._children.append(child)
+        return child
+
+    def close(self) -> None:
+        """Kill every child and print what each wrote, which pytest shows when a test failed."""
+        for child in self._children:
+            child.kill()
+            sys.stdout.write(f"--- {' '.join(child.words)}\n{child.output}")
+
+
+def clean_environment() -> dict[str, str]:
+    """This process's environment without what configures afterturn, a model or pytest."""
+    unwanted = (*OURS_IN_ENVIRONMENT, "PYTEST_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(unwanted)}
+    return {**kept, "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1"}

@@ -1,0 +1,220 @@
+"""What the doctor finds where no server is needed."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from afterturn import installation
+from afterturn.doctor.broker import check_broker
+from afterturn.doctor.configuration import read_configuration
+from afterturn.doctor.database import check_database
+from afterturn.doctor.finding import Status, within
+from afterturn.doctor.jobs import check_jobs
+from afterturn.doctor.packages import check_packages
+from afterturn.doctor.summariser import check_summarisers
+from storage import migrate
+from storage.engine import open_database
+from storage.jobs import JobKind, make_due
+from tests.gateways import gateway_on
+from tests.model_behaviours import Good, Plan, Silence
+from tests.model_behaviours import Status as Answers
+from tests.model_server import ModelServer
+from workers.settings import Settings
+from workers.urls import database_url
+
+
+def compressing(**model: Any) -> Settings:
+    return Settings.model_validate({"auxiliary": {"compression": model}})
+
+
+def test_a_question_is_waited_for_no_longer_than_told() -> None:
+    never = threading.Event()
+    with pytest.raises(TimeoutError, match=r"within 0\.05 s"):
+        within(0.05, never.wait)
+    never.set()
+    assert within(5, lambda: None) is None
+    with pytest.raises(ZeroDivisionError):
+        within(5, lambda: 1 / 0)
+
+
+def test_a_broken_configuration_is_found_with_its_key_and_what_to_do(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("compression:\n  treshold: 0.5\n")
+    settings, finding = read_configuration(file)
+    assert settings is None
+    assert finding.status is Status.FAIL
+    assert "compression.treshold" in finding.detail
+    assert "threshold" in finding.detail
+    assert str(file) in finding.advice
+
+
+def test_a_database_that_is_not_there_yet_is_fine_and_is_not_made(tmp_path: Path) -> None:
+    file = tmp_path / "new" / "afterturn.db"
+    database, [finding] = check_database(database_url(f"sqlite:///{file}"))
+    assert database is None
+    assert finding.status is Status.OK
+    assert "not there yet" in finding.detail
+    assert not file.parent.exists()
+
+
+def test_a_place_that_cannot_hold_a_database_is_found(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    database, findings = check_database(f"sqlite:///{tmp_path}/file/afterturn.db")
+    assert database is None
+    assert findings[-1].status is Status.FAIL
+    assert findings[-1].advice
+
+
+def test_old_tables_are_a_warning_and_newer_ones_a_failure(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'afterturn.db'}"
+    database = open_database(url)
+    migrate.upgrade(database, migrate.revisions()[0])
+    _, findings = check_database(url)
+    assert [(f.check, f.status) for f in findings] == [
+        ("database", Status.OK),
+        ("tables", Status.WARN),
+    ]
+    assert "db upgrade" in findings[1].advice
+    with database.write() as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+    database.close()
+    _, findings = check_database(url)
+    assert findings[1].status is Status.FAIL
+    assert "newer" in findings[1].detail
+
+
+def test_a_file_that_is_no_database_is_found(tmp_path: Path) -> None:
+    file = tmp_path / "afterturn.db"
+    file.write_text("a shopping list, rather long, " * 50)
+    _, [finding] = check_database(f"sqlite:///{file}")
+    assert finding.status is Status.FAIL
+    assert "not a database" in finding.detail
+
+
+def test_jobs_that_wait_for_long_and_dead_ones_are_warnings(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'afterturn.db'}"
+    with gateway_on(url) as gateway:
+        session = gateway.open_session()
+    database, findings = check_database(url)
+    assert database is not None
+    assert {finding.status for finding in findings} == {Status.OK}
+    assert check_jobs(database).status is Status.OK
+    with database.write() as connection:
+        make_due(
+            connection, database, session.key, kind=JobKind.TURN, queue="turns", trigger="turn"
+        )
+    assert check_jobs(database).status is Status.OK
+    with database.write() as connection:
+        connection.exec_driver_sql("UPDATE jobs SET run_at = run_at - 3600000")
+    waiting = check_jobs(database)
+    assert waiting.status is Status.WARN
+    assert "1 due" in waiting.detail
+    assert "60 min" in waiting.detail
+    assert "afterturn up" in waiting.advice
+    with database.write() as connection:
+        connection.exec_driver_sql("UPDATE jobs SET state = 'dead'")
+    assert check_jobs(database).status is Status.WARN
+    assert "1 dead" in check_jobs(database).detail
+    database.close()
+
+
+def test_without_a_broker_there_is_nothing_to_reach() -> None:
+    [finding] = check_broker(None)
+    assert finding.status is Status.OK
+    assert "afterturn up" in finding.detail
+
+
+def test_a_broker_that_refuses_is_found_without_showing_its_password() -> None:
+    [finding] = check_broker("redis://:hunter2@127.0.0.1:1/0")
+    assert finding.status is Status.FAIL
+    assert "127.0.0.1:1" in finding.detail
+    assert "hunter2" not in finding.detail + finding.advice
+
+
+def test_the_built_in_summariser_says_that_it_serves() -> None:
+    [finding] = check_summarisers(Settings(), {}, ask=True)
+    assert finding.status is Status.OK
+    assert "built-in local one" in finding.detail
+
+
+def test_a_missing_key_is_a_failure_that_names_it() -> None:
+    settings = compressing(provider="openai", model="small")
+    [finding] = check_summarisers(settings, {}, ask=True)
+    assert finding.status is Status.FAIL
+    assert "OPENAI_API_KEY" in finding.advice
+
+
+def test_a_model_that_answers_is_fine_and_its_key_is_never_shown() -> None:
+    with ModelServer() as server:
+        settings = compressing(base_url=server.base_url, model="small")
+        [finding] = check_summarisers(settings, {"OPENAI_API_KEY": "sk-hush"}, ask=True)
+        assert len(server.requests) == 1
+        [unasked] = check_summarisers(settings, {"OPENAI_API_KEY": "sk-hush"}, ask=False)
+        assert len(server.requests) == 1
+    assert finding.status is Status.OK
+    assert "small at http://127.0.0.1" in finding.detail
+    assert "with a key" in finding.detail
+    assert "hush" not in finding.detail
+    assert unasked.status is Status.OK
+
+
+def test_models_that_refuse_or_say_nothing_useful_are_told_apart() -> None:
+    with ModelServer() as server:
+        settings = compressing(base_url=server.base_url, model="small")
+
+        def found(behaviour: Any, seconds: float = 15) -> Any:
+            server.fail_next(behaviour)
+            return check_summarisers(settings, {}, ask=True, seconds=seconds)[0]
+
+        refused, planned, silent = found(Answers(401)), found(Plan()), found(Silence(), 0.3)
+    assert refused.status is Status.FAIL
+    assert "OPENAI_API_KEY" in refused.advice
+    assert planned.status in {Status.OK, Status.WARN}
+    assert silent.status is Status.WARN
+    assert "did not answer within 0.3 s" in silent.detail
+
+
+def test_a_fallback_that_fails_is_only_a_warning() -> None:
+    with ModelServer() as server:
+        settings = compressing(
+            base_url=server.base_url,
+            model="small",
+            fallback_chain=[{"base_url": "http://127.0.0.1:1/v1", "model": "other"}],
+        )
+        server.fail_next(Good())
+        first, second = check_summarisers(settings, {}, ask=True)
+    assert (first.status, second.status) == (Status.OK, Status.WARN)
+    assert "other at http://127.0.0.1:1/v1" in second.detail
+
+
+def test_packages_of_the_same_name_in_other_distributions_are_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shipped = {"storage": ["cloud-storage", "afterturn"], "tasks": ["afterturn"], "rich": ["rich"]}
+    monkeypatch.setattr(installation, "packages_distributions", lambda: shipped)
+    names, _ = check_packages()
+    assert names.status is Status.WARN
+    assert "storage (cloud-storage)" in names.detail
+    assert "tasks" not in names.detail
+    assert "environment of its own" in names.advice
+
+
+def test_this_installation_is_in_order_and_tells_its_versions() -> None:
+    names, versions = check_packages()
+    assert names.status is Status.OK
+    assert "celery 5." in versions.detail
+    assert "Python 3." in versions.detail
+
+
+def test_a_package_that_python_loads_from_elsewhere_is_a_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(installation, "PACKAGES", ("storage", "json"))
+    names, _ = check_packages()
+    assert names.status is Status.FAIL
+    assert "json from" in names.detail
+    assert "storage" not in names.detail

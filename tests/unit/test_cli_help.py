@@ -1,0 +1,113 @@
+"""What the command line says about itself, and how it refuses wrong use."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from afterturn.exits import Exit
+from tests.command_line import ESCAPE, invoke
+from tests.processes import PROJECT, clean_environment
+
+
+def flat(text: str) -> str:
+    return " ".join(text.replace("│", " ").split())
+
+
+def test_help_documents_every_exit_code() -> None:
+    told = flat(invoke("--help").out)
+    for code in Exit:
+        assert f"{code.value} {code.meaning}" in told
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["demo"],
+        ["up"],
+        ["worker"],
+        ["sessions", "list"],
+        ["sessions", "show"],
+        ["context"],
+        ["undo"],
+        ["config", "check"],
+        ["config", "show-example"],
+        ["db", "upgrade"],
+        ["db", "current"],
+        ["doctor"],
+    ],
+)
+def test_every_command_explains_itself(command: list[str]) -> None:
+    ended = invoke(*command, "--help")
+    assert ended.code == Exit.OK
+    assert f"Usage: afterturn {' '.join(command)}" in flat(ended.out)
+    assert ESCAPE not in ended.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["sesions"], "No such command 'sesions'. Did you mean 'sessions'?"),
+        (["sessions", "list", "--limit", "many"], "'--limit'"),
+        (["sessions", "list", "--limit", "0"], "'--limit'"),
+        (["sessions", "list", "--before", "yesterday"], "--before 'yesterday' is no mark"),
+        (["sessions", "show"], "SESSION"),
+        (["context", "x", "--dialect", "latin"], "'--dialect'"),
+        (["worker", "--queues", "micor"], "did you mean micro?"),
+        (["worker", "--queues", ","], "--queues names none of"),
+        (["demo", "--database", "mysql://h/x"], "--database needs to start with"),
+        (["demo", "--session", "x"], "--transcript"),
+    ],
+)
+def test_wrong_use_is_told_in_a_line_or_two(arguments: list[str], told: str) -> None:
+    ended = invoke(*arguments)
+    assert ended.code == Exit.USAGE
+    assert told in ended.err
+    assert ended.out == ""
+    assert len(ended.err.splitlines()) <= 2
+
+
+def test_a_global_option_behind_the_command_is_sent_to_its_place() -> None:
+    ended = invoke("doctor", "--config", "x.yaml")
+    assert ended.code == Exit.USAGE
+    assert "in front of the command" in ended.err
+
+
+def test_a_command_without_arguments_shows_its_help() -> None:
+    ended = invoke("sessions")
+    assert ended.code == Exit.USAGE
+    assert "Usage: afterturn sessions" in ended.out
+    assert ended.err == ""
+
+
+def test_the_example_is_printed_as_it_ships() -> None:
+    ended = invoke("config", "show-example")
+    assert ended.code == Exit.OK
+    assert ended.out == (PROJECT / "afterturn" / "config.example.yaml").read_text("utf-8")
+
+
+def test_importing_the_package_loads_nothing_heavy_until_it_is_used() -> None:
+    program = (
+        "import sys, afterturn\n"
+        "heavy = {'openai', 'sqlalchemy', 'celery', 'pydantic', 'producers', 'typer'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
+        "from afterturn import Gateway, load_settings\n"
+        "assert Gateway.__module__ == 'producers.gateway'\n"
+        "assert callable(load_settings)\n"
+        "assert 'openai' not in sys.modules\n"
+    )
+    subprocess.run(
+        [sys.executable, "-c", program],
+        env={**clean_environment(), "PYTHONPATH": str(PROJECT)},
+        check=True,
+        timeout=60,
+    )
+
+
+def test_the_package_has_no_other_names() -> None:
+    import afterturn
+
+    with pytest.raises(AttributeError, match="nonsense"):
+        _ = afterturn.nonsense

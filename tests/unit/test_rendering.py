@@ -1,0 +1,144 @@
+"""Rendering of the live view: the property of ENGINE.md §6, and real sessions."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from storage.rows import Row
+from tests.strategies import ChatDict, rows_of, views
+from tests.validity import check_view
+from workers.marker import frame
+from workers.rendering import Dialect, RenderedView, render
+from workers.rendering.lines import STUB_RESULT
+
+DATA = Path(__file__).parents[2].parent / "shared" / "data"
+SESSION_FILES = [
+    path for path in sorted(DATA.glob("*.jsonl")) if not path.name.endswith("qrels.jsonl")
+]
+
+
+def user_texts(messages: Sequence[dict[str, Any]]) -> list[str]:
+    """Every text that user messages show, part by part."""
+    contents = [m["content"] for m in messages if m["role"] == "user"]
+    return [
+        piece
+        for content in contents
+        for piece in ([content] if isinstance(content, str) else _texts(content))
+    ]
+
+
+def _texts(parts: Sequence[dict[str, Any]]) -> list[str]:
+    return [part["text"] for part in parts if part["type"] == "text"]
+
+
+def newest_request(rows: Sequence[Row]) -> ChatDict | None:
+    """The newest real user message as it must be shown: without the results that it holds."""
+    newest = next((row.message for row in reversed(rows) if row.opens_turn), None)
+    if newest is None or isinstance(newest["content"], str):
+        return dict(newest) if newest else None
+    kept = [part for part in newest["content"] if part["type"] != "tool_result"]
+    return {**newest, "content": kept}
+
+
+def assert_newest_request_word_for_word(
+    rows: Sequence[Row], view: RenderedView, dialect: Dialect
+) -> None:
+    newest = newest_request(rows)
+    if newest is None:
+        return
+    if dialect is not Dialect.ANTHROPIC:
+        assert newest in view.messages
+        return
+    content = newest["content"]
+    words = [content] if isinstance(content, str) else _texts(content)
+    shown = [_texts(m["content"]) for m in view.messages if m["role"] == "user"]
+    wanted = [word for word in words if word.strip()]
+    assert any(all(word in texts for word in wanted) for texts in shown)
+
+
+def assert_each_marker_once(rows: Sequence[Row], view: RenderedView) -> None:
+    said_by_user = user_texts(view.messages)
+    everything = json.dumps([view.system, view.messages])
+    for row in rows:
+        if row.kind.is_marker:
+            framed = frame(row.summary or "")
+            assert sum(shown.count(framed) for shown in said_by_user) == 1
+            assert everything.count(json.dumps(framed)[1:-1]) == 1
+
+
+def count_calls(messages: Sequence[Any]) -> int:
+    listed = sum(len(m.get("tool_calls") or ()) for m in messages)
+    parts = [p for m in messages if isinstance(m.get("content"), list) for p in m["content"]]
+    return listed + len([part for part in parts if part["type"] == "tool_use"])
+
+
+@pytest.mark.parametrize("dialect", list(Dialect))
+def test_any_view_is_one_that_the_provider_takes(dialect: Dialect) -> None:
+    @given(views())
+    @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+    def holds(rows: list[Row]) -> None:
+        before = copy.deepcopy(rows)
+        view = render(rows, dialect)
+        check_view(view, dialect)
+        assert_newest_request_word_for_word(rows, view, dialect)
+        assert_each_marker_once(rows, view)
+        stored = [row.message for row in rows if row.message is not None]
+        assert count_calls(view.messages) == count_calls(stored)
+        assert json.dumps(rows, default=repr) == json.dumps(before, default=repr)
+        assert rows == before
+        assert render(before, dialect) == view
+
+    holds()
+
+
+@given(views())
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+def test_openai_shows_chat_rows_in_order_and_as_stored(rows: list[Row]) -> None:
+    """Apart from results, which may move or go, and rows that chat servers do not take."""
+    view = render(rows, Dialect.OPENAI)
+    plain = [
+        json.dumps(row.message)
+        for row in rows
+        if row.message is not None
+        and row.role != "tool"
+        and row.message["content"] is not None
+        and not (isinstance(row.message["content"], list) and _is_foreign(row.message["content"]))
+    ]
+    shown = iter([json.dumps(message) for message in view.messages])
+    assert all(message in shown for message in plain)
+
+
+def _is_foreign(parts: Sequence[dict[str, Any]]) -> bool:
+    return any(part["type"] in ("tool_use", "tool_result", "thinking") for part in parts)
+
+
+@pytest.mark.parametrize("path", SESSION_FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("dialect", list(Dialect))
+def test_real_sessions_render_to_views_that_providers_take(path: Path, dialect: Dialect) -> None:
+    sessions = 0
+    with path.open(encoding="utf-8") as lines:
+        for line in lines:
+            rows = rows_of(json.loads(line)["messages"])
+            view = render(rows, dialect)
+            check_view(view, dialect)
+            assert_newest_request_word_for_word(rows, view, dialect)
+            assert view.omitted == () or dialect is Dialect.ANTHROPIC
+            sessions += 1
+    assert sessions
+
+
+@pytest.mark.parametrize("path", SESSION_FILES, ids=lambda path: path.stem)
+def test_real_sessions_come_back_byte_for_byte(path: Path) -> None:
+    with path.open(encoding="utf-8") as lines:
+        sessions = [json.loads(line)["messages"] for line in lines]
+    for messages in sessions:
+        view = render(rows_of(messages), Dialect.OPENAI)
+        kept = [m for m in view.messages if m.get("content") != STUB_RESULT]
+        assert json.dumps(kept) == json.dumps(messages)
