@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from storage.rows import Row
 from workers.transcript import is_kept_by_micro, tool_groups
@@ -74,21 +75,23 @@ def find_exchanges(
     wait for a result or reach beyond what is taken stay, and so do rows that answer one of
     `answered_elsewhere`, calls of live rows before `rows`.
     """
+    bundles = _bundles(rows)
     chosen: list[Exchange] = []
     held = 0
     for segment in _segments(rows):
-        if segment[0].position >= limit:
+        first, last = rows[segment[0]], rows[segment[-1]]
+        if first.position >= limit:
             break
-        size = sum(row.tokens for row in segment)
+        size = sum(rows[i].tokens for i in segment)
         # Where this turn ends is not known then, and so neither whether it is whole. One that is
         # larger than the tail is cut whatever follows.
-        cut_off = segment[-1] is rows[-1] and not complete
+        cut_off = last is rows[-1] and not complete
         if cut_off and size <= tail_budget + min_tokens:
             return LookFurther()
-        whole = not cut_off and segment[-1].position < limit
+        whole = not cut_off and last.position < limit
         if not whole and size <= tail_budget:
             break
-        exchange = _exchange(segment, limit, answered_elsewhere, cut_off=cut_off)
+        exchange = _exchange(rows, segment, bundles, limit, answered_elsewhere, cut_off=cut_off)
         if cut_off and not exchange.units:
             return LookFurther()
         if exchange.units:
@@ -104,46 +107,70 @@ def find_exchanges(
     return TooLittle(held)
 
 
-def _segments(rows: Sequence[Row]) -> list[list[Row]]:
+@dataclass(frozen=True, slots=True)
+class _Bundle:
+    """Indexes of rows that belong together, and whether a call among them waits for a result."""
+
+    rows: tuple[int, ...]
+    waits: bool
+
+
+def _bundles(rows: Sequence[Row]) -> dict[int, _Bundle]:
+    """The tool groups by their rows; groups that share a row are one bundle."""
+    bundles: dict[int, _Bundle] = {}
+    for group in tool_groups(rows):
+        shared = {bundles[i] for i in group.members if i in bundles}
+        together = {*group.members, *(i for bundle in shared for i in bundle.rows)}
+        waits = group.unanswered or any(bundle.waits for bundle in shared)
+        bundle = _Bundle(tuple(sorted(together)), waits)
+        bundles.update(dict.fromkeys(bundle.rows, bundle))
+    return bundles
+
+
+def _segments(rows: Sequence[Row]) -> list[range]:
     """Divide rows at the requests; a segment begins with its request if that is among the rows."""
-    segments: list[list[Row]] = []
-    for row in rows:
-        if row.opens_turn or not segments:
-            segments.append([])
-        segments[-1].append(row)
-    return segments
+    starts = [i for i, row in enumerate(rows) if row.opens_turn]
+    if rows and starts[:1] != [0]:
+        starts.insert(0, 0)
+    return [range(i, j) for i, j in pairwise([*starts, len(rows)])]
 
 
 def _exchange(
-    segment: list[Row], limit: int, answered_elsewhere: Collection[str], *, cut_off: bool
+    rows: Sequence[Row],
+    segment: range,
+    bundles: Mapping[int, _Bundle],
+    limit: int,
+    answered_elsewhere: Collection[str],
+    *,
+    cut_off: bool,
 ) -> Exchange:
     """What may be absorbed of a turn. Where the rows were `cut_off`, a group that waits for a
     result may only wait for rows that were not read, so nothing from there on is taken."""
-    groups = tool_groups(segment)
-    group_of = {i: group for group in groups for i in group.members}
     taken: list[Unit] = []
-    end = segment[0].position + 1
+    end = rows[segment[0]].position + 1
     seen: set[int] = set()
-    for i, row in enumerate(segment):
-        if row.position >= limit:
+    for i in segment:
+        if rows[i].position >= limit:
             break
         if i in seen:
             continue
-        members = group_of[i].members if i in group_of else (i,)
-        seen.update(members)
-        unit = Unit(tuple(segment[m] for m in members))
-        waits = i in group_of and group_of[i].unanswered
-        if (waits and cut_off) or (not waits and unit.rows[-1].position >= limit):
+        bundle = bundles.get(i, _Bundle((i,), waits=False))
+        seen.update(bundle.rows)
+        unit = Unit(tuple(rows[m] for m in bundle.rows))
+        here = bundle.rows[0] in segment and bundle.rows[-1] in segment
+        reaches_out = here and unit.rows[-1].position >= limit
+        if (bundle.waits and cut_off) or (reaches_out and not bundle.waits):
             break
-        end = max(end, unit.rows[-1].position + 1)
-        if _absorbable(unit, waits, answered_elsewhere):
+        end = max(end, rows[i].position + 1)
+        if here and not bundle.waits and _absorbable(unit, answered_elsewhere):
             taken.append(unit)
-    question = segment[0] if segment[0].opens_turn else None
+            end = max(end, unit.rows[-1].position + 1)
+    question = rows[segment[0]] if rows[segment[0]].opens_turn else None
     return Exchange(question, tuple(taken), min(end, limit))
 
 
-def _absorbable(unit: Unit, unanswered: bool, answered_elsewhere: Collection[str]) -> bool:
-    if unanswered or any(is_kept_by_micro(row) for row in unit.rows):
+def _absorbable(unit: Unit, answered_elsewhere: Collection[str]) -> bool:
+    if any(is_kept_by_micro(row) for row in unit.rows):
         return False
     calls = {call for row in unit.rows for call in row.calls}
     return not any(

@@ -64,10 +64,14 @@ _PEM = re.compile(
 _URL_PASSWORD = re.compile(r"(://[^\s/:@\"'<>`]{0,256}:)([^\s/\"'<>`]{1,256})(?=@)")
 _URL_TOKEN = re.compile(r"(://)([A-Za-z0-9_\-.~%]{20,256})(?=@)")
 
+_AUTHORIZATION = r"(authorization\\{0,3}[\"']?\s{0,3}[:=]\s{0,3}\\{0,3}(?:[bf]?[\"'])?"
 _HEADER = re.compile(
-    r"(authorization\\{0,3}[\"']?\s{0,3}[:=]\s{0,3}\\{0,3}(?:[bf]?[\"'])?"
-    r"(?:(?:bearer|basic|token|apikey|negotiate|digest|key|aws4-hmac-sha256)[ \t]{1,4})?)"
-    r"([^\s\"'`<>\\][^\n\"'`<>\\]*+)",
+    _AUTHORIZATION + r"(?P<scheme>(?:bearer|basic|token|apikey|key)[ \t]{1,4})?)"
+    r"([^\s\"'`<>\\,;][^\s\"'`<>\\,;]*+)",
+    re.IGNORECASE,
+)
+_SIGNED_HEADER = re.compile(
+    _AUTHORIZATION + r"(?:digest|negotiate|aws4-hmac-sha256)[ \t]{1,4})([^\n'`<>\\]++)",
     re.IGNORECASE,
 )
 _COOKIE = re.compile(
@@ -103,7 +107,7 @@ _DIGITS_OF_A_KEY = 2
 def redact_formats(text: str, replace: Replace) -> str:
     """Put `replace(secret)` in place of each secret in `text` that its form gives away."""
     text = _PEM.sub(lambda found: replace(found[0]), text)
-    for pattern in (_URL_PASSWORD, _COOKIE):
+    for pattern in (_URL_PASSWORD, _COOKIE, _SIGNED_HEADER):
         text = pattern.sub(lambda found: _second(found, replace), text)
     for pattern in (_URL_TOKEN, _SCHEME):
         text = pattern.sub(lambda found: _if_random(found, replace), text)
@@ -123,12 +127,11 @@ def _if_random(match: re.Match[str], replace: Replace) -> str:
 
 
 def _header(match: re.Match[str], replace: Replace) -> str:
-    if not match[1].endswith((" ", "\t")) or match[1].rstrip().endswith((":", "=")):
-        # No scheme, so it may be prose about authorization.
-        first, *_ = match[2].split(maxsplit=1)
-        if not looks_random(first, at_least=8):
-            return match[0]
-    return _second(match, replace)
+    """Without a scheme it may be prose about authorization."""
+    value = match[3]
+    if is_placeholder(value) or not (match["scheme"] or looks_random(value, at_least=8)):
+        return match[0]
+    return match[1] + replace(value)
 
 
 def _prefixed(match: re.Match[str], replace: Replace) -> str:

@@ -179,9 +179,7 @@ def test_an_ascii_terminal_gets_no_plot() -> None:
 
 
 class _Ascii(StringIO):
-    @property
-    def encoding(self) -> str:
-        return "ascii"
+    encoding = "ascii"
 
 
 def test_without_a_terminal_progress_is_a_line_now_and_then() -> None:

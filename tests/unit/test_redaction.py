@@ -72,6 +72,8 @@ BY_NAME = [
 BY_PLACE = [
     ("Authorization: Bearer {}", "abcdef.ghijk-123"),
     ("Authorization: Basic {}", "dXNlcjpwYXNz"),
+    ("Authorization: Bearer {} was sent, and the server said 401", "abcdef"),
+    ("Authorization: Digest {}", 'username="ada", response="6629fae49393a05397450978507c4ef1"'),
     ("'Authorization': 'token {}'", "1234abcd5678"),
     ('curl -H "Authorization: Bearer {}" https://example.com', "zzz123456789"),
     ("curl -H 'X-Api-Key: {}' https://example.com", "9a8b7c6d5e"),
