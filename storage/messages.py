@@ -95,7 +95,8 @@ def append(
                 "created_at": at,
             }
         )
-    connection.execute(insert(_M), rows)
+    if rows:
+        connection.execute(insert(_M), rows)
 
 
 def insert_marker(
@@ -128,9 +129,8 @@ def read_view(connection: Connection, key: int) -> list[Row]:
 
 def read_everything(connection: Connection, key: int) -> list[Row]:
     """Every message that is live or archived, and the live markers, in view order."""
-    return _read(
-        connection, _whole(key).where(_VISIBLE, or_(_M.kind == Kind.MESSAGE, _M.active == 1))
-    )
+    archived = f"messages.{MESSAGE_ROW} AND messages.compacted = 1"
+    return _read(connection, _whole(key).where(sql(f"({archived} OR messages.{LIVE})")))
 
 
 def read_rows(connection: Connection, key: int, positions: Sequence[int]) -> list[Row]:

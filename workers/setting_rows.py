@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from workers.planned_settings import WITHOUT_EFFECT
 from workers.setting_types import Allowed, Unit
 from workers.settings import Settings
 
@@ -31,9 +32,15 @@ def describe_settings() -> tuple[SettingRow, ...]:
 
 
 def as_markdown(rows: Sequence[SettingRow]) -> str:
-    """Return `rows` as a Markdown table that ends with a line break."""
+    """Return `rows` as a Markdown table that ends with a line break.
+
+    Keys that nothing reads yet are in italics.
+    """
     lines = ["| key | allowed | default | meaning |", "|---|---|---|---|"]
-    lines += [f"| `{r.key}` | {r.allowed} | {r.default} | {r.meaning} |" for r in rows]
+    for row in rows:
+        slant = "*" if row.key in WITHOUT_EFFECT else ""
+        key = f"{slant}`{row.key}`{slant}"
+        lines.append(f"| {key} | {row.allowed} | {row.default} | {row.meaning} |")
     return "\n".join(lines) + "\n"
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from afterturn.commands.options import AsJson
 from afterturn.console import Output
@@ -80,5 +81,5 @@ def _show(output: Output, place: Path, settings: Settings) -> None:
             ]
         ),
         "",
-        "The configuration is good.",
+        Text("The configuration is good.", style="green"),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 
 from sqlalchemy import make_url
@@ -28,14 +29,17 @@ def check_database(url: str) -> tuple[Database | None, list[Finding]]:
     place = masked_url(url)
     if (missing := _missing_file(url)) is not None:
         return None, [_future_file(missing, place)]
+    database = None
     try:
         database = open_database(url)
-        revision = within(SECONDS, lambda: migrate.current(database))
+        revision = within(SECONDS, partial(migrate.current, database))
     except (StorageError, TimeoutError) as error:
+        _close(database)
         advice = "start it, or correct database_url in the configuration or DATABASE_URL"
         return None, [Finding.fail(REACHED, f"{place}: {_cause(error)}", advice)]
     findings = [Finding.ok(REACHED, place), _tables(database, revision)]
     if revision != migrate.head():
+        _close(database)
         return None, findings
     findings.append(_writable(database))
     return database, findings
@@ -91,6 +95,11 @@ def _writable(database: Database) -> Finding:
             "free it: another program may hold it, it may be read-only or its disk full",
         )
     return Finding.ok(WRITABLE, "yes")
+
+
+def _close(database: Database | None) -> None:
+    if database is not None:
+        database.close()
 
 
 def _cause(error: Exception) -> str:

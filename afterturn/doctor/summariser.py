@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from afterturn.doctor.finding import Finding, Status
 from afterturn.summarisers import describe_endpoint, describe_summarisers
 from afterturn.words import duration
+from workers.answers import accept
 from workers.endpoints import EndpointError, resolve_chain
 from workers.settings import Settings
 from workers.summariser.build import build_chain
@@ -64,9 +65,10 @@ def check_summarisers(
 
 
 def _asked(summariser: Summariser, name: str, seconds: float) -> Finding:
-    started = time.monotonic()
+    started, request = time.monotonic(), _request()
     try:
-        summariser.summarise(_request(), lambda: time.monotonic() - started > seconds)
+        reply = summariser.summarise(request, lambda: time.monotonic() - started > seconds)
+        accept(reply.text, request)
     except Stopped:
         return Finding.warn(
             CHECK,
@@ -86,7 +88,13 @@ def _request() -> SummaryRequest:
         task=Task.ABSORB,
         previous="",
         question="Which city is the capital of France?",
-        passages=(Passage("assistant", "The capital of France is Paris."),),
+        passages=(
+            Passage(
+                "assistant",
+                "I looked it up in the atlas on the shelf: it is Paris, on the river Seine, and "
+                "about two million people live there.",
+            ),
+        ),
         target_tokens=50,
         replaced_tokens=1000,
         today=datetime.now(UTC).date(),

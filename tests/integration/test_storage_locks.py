@@ -21,7 +21,7 @@ from tests.stored_jobs import LEASE_MS, Worker
 from tests.stored_session import StoredSession, dump, on_postgresql
 
 SESSIONS = 3
-TURNS = 12
+TURNS = 8
 ANSWER = StoredAnswer("text", "model", None, None, 0)
 
 

@@ -1,0 +1,211 @@
+"""Statements that run all the time use the indexes that were made for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+from sqlalchemy import Connection, text
+
+from storage import answers, events, jobs, messages, sessions, summaries, undo
+from storage.engine import Database
+from storage.jobs import Claim, JobKind
+from tests.conftest import RUN
+from tests.databases import fresh_database
+from tests.gateways import migrated
+from tests.query_plans import plan_of
+from tests.stored_session import StoredSession, later
+
+ARCHIVED = 20_000
+LIVE_TURNS = 40
+SESSIONS = 2000
+OTHERS = 200
+DONE_JOBS = 20_000
+DUE_JOBS = 60
+LONG_AGO_MS = 10**13
+RUNNING_JOBS = 30
+BUSY = 1
+"""Key of the session with a long past; keys of the others follow."""
+
+# Numbers from 0 on, on both databases.
+NUMBERS = (
+    "WITH RECURSIVE numbers (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n + 1 < {})"
+)
+CALLS = "CASE WHEN n % 4 = 1 THEN '[\"call_1\"]' END"
+ROLES = "CASE n % 4 WHEN 0 THEN 'user' WHEN 2 THEN 'tool' ELSE 'assistant' END"
+LONG_PAST = (
+    "INSERT INTO sessions (owner, id, source, started_at, active_at, next_position, turns)"
+    f" {NUMBERS.format(SESSIONS)} SELECT 'o', 's' || n, 'cli', 1, n, 30000, 5 FROM numbers",
+    "INSERT INTO summaries (session_key, kind, status, text, tokens, first_position,"
+    " last_position, cursor_before, template, model, created_at)"
+    f" {NUMBERS.format(5000)} SELECT CASE WHEN n < 200 THEN 1 ELSE 2 + n % 1000 END, 'micro',"
+    " CASE n WHEN 199 THEN 'live' ELSE 'superseded' END,"
+    " 'text', 10, 100 * n, 100 * n + 99, 0, 't', 'm', 1 FROM numbers",
+    # The past of the busy session: its requests are live, the rest is archived.
+    "INSERT INTO messages (session_key, position, role, opens_turn, tokens, active, compacted,"
+    " absorbed_by, call_ids, content, created_at)"
+    f" {NUMBERS.format(ARCHIVED)} SELECT 1, n, {ROLES}, CASE n % 4 WHEN 0 THEN 1 ELSE 0 END, 10,"
+    f" 0, 1, 1 + n / 100, {CALLS}, 'some words that were said', 1 FROM numbers",
+    "INSERT INTO messages (session_key, position, kind, tokens, active, compacted, absorbed_by,"
+    " summary_id, created_at)"
+    f" {NUMBERS.format(200)} SELECT 1, 100 * n + 99, 'micro', 10,"
+    " CASE n WHEN 199 THEN 1 ELSE 0 END, CASE n WHEN 199 THEN 0 ELSE 1 END,"
+    " CASE n WHEN 199 THEN NULL ELSE n + 2 END, n + 1, 1 FROM numbers",
+    "INSERT INTO messages (session_key, position, role, opens_turn, tokens, call_ids, content,"
+    f" created_at) {NUMBERS.format(4 * LIVE_TURNS)} SELECT 1, {ARCHIVED} + n, {ROLES},"
+    f" CASE n % 4 WHEN 0 THEN 1 ELSE 0 END, 10, {CALLS}, 'live words', 1 FROM numbers",
+    # Other sessions, all of it live.
+    "INSERT INTO messages (session_key, position, role, opens_turn, tokens, call_ids, content,"
+    f" created_at) {NUMBERS.format(40 * OTHERS)} SELECT 2 + n / 40, n % 40, {ROLES},"
+    f" CASE n % 4 WHEN 0 THEN 1 ELSE 0 END, 10, {CALLS}, 'other words', 1 FROM numbers",
+    "INSERT INTO turn_events (session_key, event_id, digest, first_position, rows, revision,"
+    f" created_at) {NUMBERS.format(5000)} SELECT 1 + n % 200, 'e' || n, '', 0, 0, 0, 1"
+    " FROM numbers",
+    "INSERT INTO answers (session_key, question, text, model, model_ms, created_at)"
+    f" {NUMBERS.format(1000)} SELECT 1 + n % 200, 'q' || n, 'text', 'm', 0, 1 FROM numbers",
+    "INSERT INTO jobs (session_key, kind, state, queue, trigger, run_at, created_at, updated_at)"
+    f" {NUMBERS.format(DONE_JOBS)} SELECT 1 + n % 200, 'turn', 'done', 'turns', 'turn', n, 1, 1"
+    " FROM numbers",
+    "INSERT INTO jobs (session_key, kind, state, queue, trigger, run_at, rung_at, created_at,"
+    f" updated_at) {NUMBERS.format(DUE_JOBS)} SELECT 1 + n, 'turn', 'due', 'turns', 'turn', n,"
+    " CASE n % 2 WHEN 0 THEN 1 END, 1, 1 FROM numbers",
+    "INSERT INTO jobs (session_key, kind, state, queue, trigger, run_at, lease_until, fence,"
+    f" attempt, created_at, updated_at) {NUMBERS.format(RUNNING_JOBS)} SELECT 2 + 2 * n, 'micro',"
+    " 'running', 'micro', 'micro', 1, 4102444800000 + n, 1, 1, 1, 1 FROM numbers",
+)
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def database(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Database]:
+    """A database with a long past, its statistics up to date."""
+    with ExitStack() as stack:
+        if request.param == "sqlite":
+            url = f"sqlite:///{tmp_path_factory.mktemp('plans') / 'afterturn.db'}"
+        else:
+            server = request.config.stash[RUN].postgres_url()
+            url = stack.enter_context(fresh_database(server))
+        database = stack.enter_context(migrated(url))
+        with database.write() as connection:
+            for statement in LONG_PAST:
+                connection.execute(text(statement))
+            connection.execute(text("ANALYZE"))
+        yield database
+
+
+CLAIM = Claim(
+    job_id=DONE_JOBS + DUE_JOBS + 1,
+    session_key=2,
+    kind=JobKind.MICRO,
+    queue="micro",
+    trigger="micro",
+    strength=0,
+    options={},
+    attempt=1,
+    fence=1,
+    holder="w",
+)
+"""The first running job."""
+
+Call = Callable[[Database, Connection], object]
+
+
+def append(database: Database, connection: Connection) -> None:
+    session = StoredSession(database, BUSY)
+    session.append_in(connection, [{"role": "user", "content": "x"}])
+    session.make_due_in(connection)
+
+
+def claim(database: Database, connection: Connection) -> None:
+    # The first due job, and in its session nothing runs.
+    found = jobs.claim(
+        connection, database, DONE_JOBS + 1, holder="w", lease_ms=1000, deadline_ms=1000
+    )
+    assert found is not None
+
+
+HOT: dict[str, tuple[Call, set[str]]] = {
+    "read_view": (lambda d, c: messages.read_view(c, BUSY), {"ix_messages_live"}),
+    "read_rows": (
+        lambda d, c: messages.read_rows(c, BUSY, range(ARCHIVED, ARCHIVED + 8)),
+        set(),
+    ),
+    "read_forward": (
+        lambda d, c: messages.read_forward(c, BUSY, start=ARCHIVED, limit=64),
+        {"ix_messages_live"},
+    ),
+    "read_backward": (
+        lambda d, c: messages.read_backward(c, BUSY, limit=64),
+        {"ix_messages_live"},
+    ),
+    "read_markers": (lambda d, c: messages.read_markers(c, BUSY), {"ix_messages_markers"}),
+    "live_calls_before": (
+        lambda d, c: messages.live_calls_before(c, BUSY, ARCHIVED + 100),
+        {"ix_messages_live_calls"},
+    ),
+    "open_turn_start": (lambda d, c: messages.open_turn_start(c, BUSY), {"ix_messages_turns"}),
+    "request_before": (
+        lambda d, c: messages.request_before(c, BUSY, ARCHIVED + 9),
+        {"ix_messages_turns"},
+    ),
+    "turn_starts": (
+        lambda d, c: messages.turn_starts(c, BUSY, newest=3),
+        {"ix_messages_turns"},
+    ),
+    "starts_turn": (
+        lambda d, c: messages.starts_turn(c, BUSY, ARCHIVED),
+        {"ix_messages_turns"},
+    ),
+    "read_everything": (lambda d, c: messages.read_everything(c, 5), set()),
+    "restore": (lambda d, c: messages.restore(c, 200), {"ix_messages_absorbed_by"}),
+    "withdraw_marker": (
+        lambda d, c: messages.withdraw_marker(c, BUSY, 200),
+        {"ix_messages_markers"},
+    ),
+    "change_marker": (
+        lambda d, c: messages.change_marker(c, BUSY, shows=200, summary_id=200, tokens=1),
+        {"ix_messages_markers"},
+    ),
+    "rewind": (
+        lambda d, c: messages.rewind(c, BUSY, cut=ARCHIVED + 4 * LIVE_TURNS - 8),
+        {"ix_messages_live", "uq_messages_position"},
+    ),
+    "undo_newest": (
+        lambda d, c: undo.undo_newest(c, d, BUSY),
+        {"ix_summaries_live", "ix_messages_markers", "ix_messages_absorbed_by"},
+    ),
+    "newest_live": (lambda d, c: summaries.newest_live(c, BUSY), {"ix_summaries_live"}),
+    "append": (append, set()),
+    "find_session": (
+        lambda d, c: sessions.find(c, owner="o", session_id="s7"),
+        set(),
+    ),
+    "page": (lambda d, c: sessions.page(c, limit=20), {"ix_sessions_active_at"}),
+    "find_event": (lambda d, c: events.find(c, 3, "e402"), set()),
+    "ring_due": (
+        lambda d, c: jobs.ring_due(c, d, again_after_ms=30_000, limit=200),
+        {"ix_jobs_due"},
+    ),
+    "any_due": (
+        lambda d, c: jobs.any_due(c, later(d, -LONG_AGO_MS), again_after_ms=30_000),
+        {"ix_jobs_due", "ix_jobs_lease"},
+    ),
+    "rescue_expired": (lambda d, c: jobs.rescue_expired(c, d), {"ix_jobs_lease"}),
+    "claim": (claim, {"uq_jobs_running"}),
+    "due_in_session": (lambda d, c: jobs.due_in_session(c, d, BUSY), {"uq_jobs_open"}),
+    "renew": (lambda d, c: jobs.renew(c, d, CLAIM, lease_ms=1000), set()),
+    "check_fence": (lambda d, c: jobs.check_fence(c, CLAIM), set()),
+    "finish": (lambda d, c: jobs.finish(c, d, CLAIM), set()),
+    "find_answer": (lambda d, c: answers.find(c, 1, "q0"), set()),
+}
+"""What each calls, and the indexes it needs; besides, none may read a table from end to end."""
+
+
+@pytest.mark.parametrize("name", HOT)
+def test_a_hot_statement_uses_its_index(database: Database, name: str) -> None:
+    call, needed = HOT[name]
+    plan = plan_of(database, lambda connection: call(database, connection))
+    assert needed <= plan.indexes, plan.text
+    assert not plan.scanned & {"messages", "jobs", "sessions", "turn_events", "answers"}, plan.text
