@@ -20,7 +20,7 @@ from storage.sessions import SessionRecord
 from workers.compression_settings import CompressionSettings
 from workers.exchanges import Exchange, Found, LookFurther, TooLittle, Unit, find_exchanges
 from workers.limits import region_rules, session_threshold
-from workers.passages import passage, passages_size
+from workers.passages import fit, passage, passages, passages_size
 from workers.prompts import TEMPLATE_VERSION
 from workers.questions import question_key
 from workers.redaction import redact
@@ -165,7 +165,7 @@ class _Planner:
 
     def absorb(self, exchanges: tuple[Exchange, ...]) -> PassPlan:
         """A pass over `exchanges`, or over as much of them as one request holds."""
-        taken, passages, question, cut = self._fill(exchanges)
+        taken, shown, question, cut = self._fill(exchanges)
         last = max(row.position for row in taken)
         tokens = sum(row.tokens for row in taken)
         ids = tuple(row.id for row in taken)
@@ -183,7 +183,7 @@ class _Planner:
             place=last,
             tokens=tokens,
             cursor=last + 1 if cut else max(last + 1, exchanges[-1].end),
-            passages=passages,
+            shown=shown,
             asked=question,
             failures=failed.count if failed and failed.subject == first else 0,
         )
@@ -200,7 +200,7 @@ class _Planner:
         place: int | None = None,
         tokens: int = 0,
         cursor: int | None = None,
-        passages: tuple[Passage, ...] = (),
+        shown: tuple[Passage, ...] = (),
         asked: str = "",
         failures: int = 0,
     ) -> PassPlan:
@@ -220,7 +220,7 @@ class _Planner:
                 task=task,
                 previous=redact(self.previous),
                 question=asked,
-                passages=passages,
+                passages=shown,
                 target_tokens=target,
                 replaced_tokens=replaced,
                 today=self.today,
@@ -306,18 +306,19 @@ class _Planner:
         question = self._asked(exchanges[0], asked)
         contents = self._contents([unit for exchange in exchanges for unit in exchange.units])
         taken: list[Row] = []
-        passages: list[Passage] = []
+        shown: list[Passage] = []
         for number, exchange in enumerate(exchanges):
             request = exchange.question if number else None
             before = [] if request is None else [asked[request.position]]
             for _ in exchange.units:
                 whole = next(contents)
-                more = [*passages, *before, *(passage(row) for row in whole)]
+                more = [*shown, *before, *passages(whole)]
                 if taken and passages_size(more) > self.input_chars:
-                    return taken, tuple(passages), question, True
+                    return taken, tuple(shown), question, True
                 taken.extend(whole)
-                passages, before = more, []
-        return taken, tuple(passages), question, False
+                # Only a first unit can be too large by itself; that one is cut.
+                shown, before = list(fit(more, self.input_chars)), []
+        return taken, tuple(shown), question, False
 
     def _contents(self, units: list[Unit]) -> Iterator[list[Row]]:
         """The rows of each unit with their messages, read some units at a time."""
