@@ -17,7 +17,7 @@ TESTED := $(VENV)/.installed-test
 
 # Tests share two servers and keep two cores busy; `make test WORKERS=0` runs them in one process.
 WORKERS ?= 2
-# More for pytest: `make test ARGS="-k servers"`.
+# More for pytest or the benchmarks: `make test ARGS="-k servers"`, `make bench ARGS=--json`.
 ARGS ?=
 
 .PHONY: help
@@ -42,11 +42,11 @@ lint: $(TESTED) ## Check style, format, types and the import contracts
 
 .PHONY: test
 test: lint ## Lint, then run every test on real servers
-	@$(BIN)/pytest --ignore=tests/benchmarks -n $(WORKERS) --dist loadgroup $(ARGS)
+	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
 .PHONY: bench
 bench: $(TESTED) ## Measure the figures of tests/benchmarks and print them as a table
-	@$(BIN)/pytest tests/benchmarks -n 0 -s $(ARGS)
+	@$(BIN)/python -m tests.benchmarks $(ARGS)
 
 .PHONY: clean
 clean: ## Remove the environment, caches and builds

@@ -53,7 +53,8 @@ class Output:
     def show(self, *renderables: RenderableType) -> None:
         """Write a result for people."""
         for renderable in renderables:
-            self.results.print(renderable)
+            # Sentences are left to the terminal to wrap: a pipe gets them whole.
+            self.results.print(renderable, soft_wrap=isinstance(renderable, str | Text))
 
     def notice(self, text: str, style: str = "") -> None:
         """Write a line that is no result."""

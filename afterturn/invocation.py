@@ -54,5 +54,8 @@ class Invocation:
     @contextmanager
     def gateway(self) -> Iterator[Gateway]:
         """A gateway of the owner that was named. Raises `SettingsError` and `StorageError`."""
-        with Gateway(self.settings(), owner=self.owner) as gateway:
+        with (
+            self.database() as (database, settings),
+            Gateway(settings, owner=self.owner, database=database) as gateway,
+        ):
             yield gateway

@@ -54,14 +54,17 @@ class Receipt:
 
 
 class Gateway:
-    """A gateway's door to the shared database and the queue. Safe to use from many threads.
+    """A gateway's door to the shared database and the queue.
+
+    Safe to use from many threads; a forked process makes its own.
 
     `settings` default to the configuration file and the environment. `owner` is whose sessions
     are meant where a call does not name one; a session given by its id is looked up with that
     owner, so two owners may use the same ids and titles and never meet.
 
     Every method raises `DatabaseUnavailable` when the database fails; then nothing was stored
-    and the same call may be repeated.
+    and the same call may be repeated. Give turns an `event_id` for that: where the connection
+    breaks in the middle of a commit, nobody can tell whether it was made.
     """
 
     def __init__(

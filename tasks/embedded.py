@@ -23,6 +23,9 @@ log = logging.getLogger(__name__)
 
 START_SECONDS = 30.0
 
+GIVE_UP_SECONDS = 7.0
+"""Longer than one try to reach a broker: a worker that never got ready must not start later."""
+
 
 class EmbeddedWorker:
     """A Celery worker with a threads pool inside this process, one at a time per process.
@@ -35,6 +38,7 @@ class EmbeddedWorker:
     def __init__(self, settings: SettingsSource, *, queues: Sequence[str] = QUEUES) -> None:
         current = settings.current()
         self._poll_seconds = current.worker.poll_seconds
+        self._on_broker = current.broker_url is not None
         self._stopping = StopFlag()
         self._workshop = ProcessWorkshop(settings, self._stopping)
         self.app: Celery = make_app(current.broker_url, self._workshop)
@@ -74,7 +78,7 @@ class EmbeddedWorker:
         for thread in self._threads:
             thread.start()
         if not self._ready.wait(START_SECONDS):
-            self.stop(0.0)
+            self.stop(GIVE_UP_SECONDS)
             raise TimeoutError(
                 "the worker did not get ready; check that the broker runs and that BROKER_URL "
                 "names it (`afterturn doctor`)"
@@ -88,12 +92,25 @@ class EmbeddedWorker:
         self._stopping.set()
         # Celery's own way to ask the worker of this process for a warm shutdown.
         setattr(state, "should_stop", 0)  # noqa: B010 - its stubs know it as None only
+        self._wake_consumer()
         for thread in self._threads:
             if thread.ident is not None:
                 thread.join(seconds)
-        state.should_stop = None
+        if not any(thread.is_alive() for thread in self._threads):
+            # The next worker of this process must not stop; one that still ends has to see it.
+            state.should_stop = None
         self._workshop.close()
         self.app.close()
+
+    def _wake_consumer(self) -> None:
+        """Let it see at once that it is to stop.
+
+        On the transport within the process it waits two seconds for a message before it looks,
+        and once more before it ends. Others tell it by themselves.
+        """
+        if not self._on_broker:
+            for _ in range(2):
+                self.app.control.broadcast("ping")
 
     def _on_ready(self, _consumer: object) -> None:
         self._ready.set()
@@ -107,3 +124,6 @@ class EmbeddedWorker:
                 ring(self.app, reconcile(self._workshop()))
             except StorageError as error:
                 log.warning("the jobs table cannot be read now: %s", error)
+            except Exception:
+                # Without this look nobody works any more, so it outlives whatever happens.
+                log.exception("looking into the jobs table failed")

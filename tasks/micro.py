@@ -11,6 +11,7 @@ from tasks.names import ABSORB
 def define(app: Celery, workshop: WorkshopSource) -> None:
     """Give `app` the task."""
 
-    @app.task(name=ABSORB)
+    # A shared task would be given to every later application too, in place of its own.
+    @app.task(name=ABSORB, shared=False)
     def absorb(job_id: int, **_facts: object) -> str:
         return work_and_conclude(app, workshop(), job_id)

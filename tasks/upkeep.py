@@ -13,6 +13,7 @@ from workers.reconcile import reconcile as find_due
 def define(app: Celery, workshop: WorkshopSource) -> None:
     """Give `app` the task."""
 
-    @app.task(name=RECONCILE)
+    # A shared task would be given to every later application too, in place of its own.
+    @app.task(name=RECONCILE, shared=False)
     def reconcile(**_facts: object) -> int:
         return ring(app, find_due(workshop()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import os
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from afterturn.cli import run
 from tests.processes import PROJECT, clean_environment
@@ -34,14 +36,17 @@ class Ended:
 
 
 def invoke(*arguments: str) -> Ended:
-    """Run a command in this process, which finds its settings in this environment."""
+    """Run a command in this process, which finds its settings in this environment.
+
+    It writes as to a pipe of 200 columns.
+    """
     out, err = io.StringIO(), io.StringIO()
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     # The command sets up the logs of its process, which is the tests' here.
     root.handlers = []
     try:
-        with redirect_stdout(out), redirect_stderr(err):
+        with redirect_stdout(out), redirect_stderr(err), patch.dict(os.environ, COLUMNS="200"):
             code = run(list(arguments))
     finally:
         root.handlers, root.level = handlers, level

@@ -2,44 +2,71 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import event
+from sqlalchemy import Connection, event
 
 from storage.engine import Database
 
 
 @dataclass(slots=True)
 class Work:
-    """Statements that were run and rows that they changed, in all and by kind and table."""
+    """What was run: how many statements of each text, and how many rows were written in all."""
 
-    statements: int = 0
+    texts: Counter[str] = field(default_factory=Counter)
     rows_written: int = 0
-    written: dict[str, int] = field(default_factory=dict)
-    """Rows by the statement's first words, such as `INSERT INTO messages`."""
-    texts: list[str] = field(default_factory=list)
+
+    @property
+    def statements(self) -> int:
+        return self.texts.total()
+
+    @property
+    def writes(self) -> Counter[str]:
+        """How many statements wrote to each table."""
+        tables: Counter[str] = Counter()
+        for text, times in self.texts.items():
+            match text.split():
+                case ["INSERT" | "DELETE", _, table, *_] | ["UPDATE", table, *_]:
+                    tables[table] += times
+        return tables
 
 
 @contextmanager
 def counted(database: Database) -> Iterator[Work]:
-    """Count what runs on `database` until the block ends."""
+    """Count what runs on `database` until the block ends, beginnings of transactions left out."""
     work = Work()
+    changes_before: dict[Connection, int] = {}
 
-    def after(_connection: Any, cursor: Any, text: str, _parameters: Any, *_more: Any) -> None:
-        work.statements += 1
-        work.texts.append(text)
-        words = text.split()
-        if words[0] in ("INSERT", "UPDATE", "DELETE", "WITH"):
-            rows = max(cursor.rowcount, 0)
-            target = " ".join(words[: 2 if words[0] == "UPDATE" else 3])
-            work.rows_written += rows
-            work.written[target] = work.written.get(target, 0) + rows
+    def begun(connection: Connection) -> None:
+        changes_before[connection] = _total_changes(connection)
 
-    event.listen(database.engine, "after_cursor_execute", after)
+    def ended(connection: Connection) -> None:
+        work.rows_written += _total_changes(connection) - changes_before.pop(connection)
+
+    def ran(_connection: Any, cursor: Any, text: str, *_more: Any) -> None:
+        if text.startswith("BEGIN"):
+            return
+        work.texts[text] += 1
+        if database.dialect == "postgresql" and not text.startswith("SELECT"):
+            work.rows_written += max(cursor.rowcount, 0)
+
+    listeners: dict[str, Any] = {"after_cursor_execute": ran}
+    if database.dialect == "sqlite":
+        # It counts the rows of a statement that returns some only when those are fetched.
+        listeners |= {"begin": begun, "commit": ended, "rollback": ended}
+    for name, listener in listeners.items():
+        event.listen(database.engine, name, listener)
     try:
         yield work
     finally:
-        event.remove(database.engine, "after_cursor_execute", after)
+        for name, listener in listeners.items():
+            event.remove(database.engine, name, listener)
+
+
+def _total_changes(connection: Connection) -> int:
+    driver: Any = connection.connection.driver_connection
+    return int(driver.total_changes)

@@ -73,8 +73,7 @@ def work(shop: Workshop, job_id: int) -> NotClaimed | Worked | Crashed:
                 return Worked(claim.kind, report.outcomes, report.due)
     except StorageError:
         raise
-    except Exception as error:
-        log.exception("job %d (%s) failed", claim.job_id, claim.kind.value)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the job's row says so
         return _crashed(shop, claim, error)
 
 
@@ -82,12 +81,13 @@ def _crashed(shop: Workshop, claim: Claim, error: Exception) -> Crashed:
     dead = claim.attempt >= MAX_CRASHES
     delay_ms = shop.retry.delay_ms(claim.attempt, None, shop.rng)
     reason = type(error).__name__
+    # The frames without the error's own text, which may quote a conversation.
+    trace = "".join(traceback.format_tb(error.__traceback__))
+    log.error("job %d (%s) failed: %s\n%s", claim.job_id, claim.kind.value, reason, trace)
     try:
         with shop.database.write() as connection:
             sessions.lock(connection, claim.session_key)
             if dead:
-                # The frames without the error's own text, which may quote a conversation.
-                trace = "".join(traceback.format_tb(error.__traceback__))
                 jobs.bury(connection, shop.database, claim, reason=reason, trace=trace)
             else:
                 jobs.release(

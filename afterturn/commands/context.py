@@ -40,9 +40,7 @@ def context(
         )
         return
     system = [{"role": "system", "content": view.system}] if view.system else []
-    for block in blocks([*system, *view.messages]):
-        # Not wrapped: a terminal does that itself, and a pipe wants lines as they are.
-        output.results.print(block, soft_wrap=True)
+    output.show(*blocks([*system, *view.messages]))
     output.notice(
         f"{count(len(view.messages), 'message')}, about {number(view.tokens)} tokens, "
         f"revision {view.revision}",

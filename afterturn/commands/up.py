@@ -42,6 +42,8 @@ def up(
     if (warning := installation.warning()) is not None:
         output.notice(f"Warning: {warning}", style="yellow")
     log_to_stderr(log_level)
+    with Invocation.of(context).database():
+        pass  # A database that cannot be used ends the program before it says that it is ready.
     with _sigterm_as_ctrl_c():
         worker = EmbeddedWorker(source)
         try:

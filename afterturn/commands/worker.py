@@ -75,11 +75,11 @@ def worker(
     log_to_stderr(log_level)
     # Celery sets up no logging of its own where somebody listens to this.
     setup_logging.connect(_logging_is_set_up)
+    with Invocation.of(context).database():
+        pass  # A database that cannot be used ends the program before it takes a job.
     workshop = ProcessWorkshop(source, StopFlag())
-    # A database that cannot be used ends the program here, before it takes a job.
-    workshop()
     app = make_app(settings.broker_url, workshop)
-    process = app.Worker(
+    celery_worker = app.Worker(
         hostname=f"{name}@",
         pool="threads",
         concurrency=concurrency,
@@ -93,10 +93,10 @@ def worker(
         without_heartbeat=not events,
     )
     try:
-        process.start()
+        celery_worker.start()
     finally:
         workshop.close()
-    raise typer.Exit(process.exitcode or Exit.OK)
+    raise typer.Exit(celery_worker.exitcode or Exit.OK)
 
 
 def read_queues(text: str) -> list[str]:

@@ -80,8 +80,8 @@ def _words(check: str, figures: Figures) -> str:  # noqa: PLR0911 - one sentence
             return f"{figures.open_jobs} jobs left"
         case "occupancy_flat":
             return (
-                f"occupancy grew by {share(figures.flatness.beyond_kept)} over the last third "
-                f"beyond the user's own messages, at most {share(MOST_GROWTH)}"
+                f"last third: grown by {share(figures.flatness.beyond_kept)} beyond the user's own "
+                f"messages, at most {share(MOST_GROWTH)}"
             )
         case _:
             return check

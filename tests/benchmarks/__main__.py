@@ -3,13 +3,14 @@
     python -m tests.benchmarks [--json] [--only WORD]
 
 Needs nothing but the test extras: servers are started for the run. Ends with status 1 when a
-figure is over its bar.
+figure is over its bar. A busy machine makes all times longer and the ratios less certain.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 import time
@@ -40,7 +41,12 @@ def main() -> int:
     figures = list(_measured(given.only))
     seconds = time.monotonic() - started
     if given.json:
-        document = {"seconds": round(seconds, 1), "figures": [f.as_json() for f in figures]}
+        document = {
+            "seconds": round(seconds, 1),
+            "cores": os.cpu_count(),
+            "load": os.getloadavg()[1],
+            "figures": [figure.as_json() for figure in figures],
+        }
         sys.stdout.write(json.dumps(document, indent=2) + "\n")
     else:
         console = Console()
@@ -65,7 +71,11 @@ def _measured(word: str) -> Iterator[Figure]:
 
 
 def _table(figures: list[Figure], seconds: float) -> Table:
-    table = Table(title="Figures of afterturn", caption=f"measured in {seconds:.0f} seconds")
+    table = Table(
+        title="Figures of afterturn",
+        caption=f"measured in {seconds:.0f} seconds on {os.cpu_count()} cores, "
+        f"load of the last five minutes {os.getloadavg()[1]:.1f}",
+    )
     for heading in ("figure", "database"):
         table.add_column(heading)
     for heading in ("measured", "must reach"):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from producers import Session
 from storage import jobs
 from storage.jobs import JobKind
+from tests.benchmarks.disk import tidy
 from tests.benchmarks.summariser import InstantSummariser
 from tests.conversations import turn
 from tests.play import ChatDict, Play, playing
@@ -20,6 +21,7 @@ from workers.workshop import Workshop
 
 _MESSAGES_AT_ONCE = 400
 _FAST_TOKENS = 60_000
+_MOST_TURNS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,7 @@ class Desk:
         at_once = max(1, _MESSAGES_AT_ONCE // self.shape.messages)
         while self.turns < wanted:
             self._store(min(at_once, wanted - self.turns))
+        tidy(self.play.database)
 
     def work_off(self) -> None:
         """Absorb all that is due: the bulk in few large passes, the rest in passes of usual size.
@@ -81,20 +84,22 @@ class Desk:
             summariser=InstantSummariser(input_chars=100 * _FAST_TOKENS),
             settings=_in_large_passes(self.play),
         )
-        self._work(large, JobKind.MICRO)
+        self._absorb_all(large)
         self.grow_until_due()
-        self._work(self.play.shop, JobKind.MICRO)
+        self._absorb_all(self.play.shop)
+        tidy(self.play.database)
 
     def grow_until_due(self) -> float:
         """Store turn after turn, all of one size, until a pass is due.
 
         Gives the milliseconds of the turn job that found it due.
         """
-        while True:
+        for _ in range(_MOST_TURNS):
             self.next_turn()
             took, worked = self._timed(self.play.shop, JobKind.TURN)
             if any(job.kind is JobKind.MICRO for job in worked.due):
                 return took
+        raise AssertionError(f"no pass was due after {_MOST_TURNS} turns")
 
     def next_turn(self) -> None:
         """Store one more turn, of the same size as all others."""
@@ -123,9 +128,16 @@ class Desk:
                 raise AssertionError(f"a first pass was due, not {other}")
 
     def absorb_all(self) -> int:
-        """Work the micro job to its end and give the number of passes that absorbed."""
-        worked = self._work(self.play.shop, JobKind.MICRO)
-        return sum(isinstance(outcome, Absorbed) for outcome in worked.passes)
+        """Work the micro job to its end and give the number of passes."""
+        return self._absorb_all(self.play.shop)
+
+    def _absorb_all(self, shop: Workshop) -> int:
+        _, worked = self._timed(shop, JobKind.MICRO)
+        *passes, last = worked.passes
+        wrong = [outcome for outcome in passes if not isinstance(outcome, Absorbed)]
+        assert isinstance(last, NothingLeft), f"the job ended with {last}"
+        assert not wrong, f"among the passes were {wrong}"
+        return len(passes)
 
     def _timed(self, shop: Workshop, kind: JobKind) -> tuple[float, Worked]:
         with self.play.database.read() as connection:
@@ -134,12 +146,11 @@ class Desk:
         started = time.perf_counter()
         worked = work(shop, job)
         took = 1000 * (time.perf_counter() - started)
-        if not isinstance(worked, Worked):
-            raise TypeError(f"the {kind.value} job came to {worked}")
-        return took, worked
-
-    def _work(self, shop: Workshop, kind: JobKind) -> Worked:
-        return self._timed(shop, kind)[1]
+        match worked:
+            case Worked():
+                return took, worked
+            case other:
+                raise AssertionError(f"the {kind.value} job came to {other}")
 
     def _store(self, turns: int) -> None:
         numbers = range(self.turns, self.turns + turns)

@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
-from uuid import uuid4
 
 import redis
 from celery import Celery
 
 from producers import Gateway, Session
-from storage.payload import split
 from tasks.names import FINALIZE, TURNS
 from tasks.settings import celery_settings
 from tests.benchmarks.figure import Figure
-from tests.benchmarks.handwritten import HandWritten, hand_written
+from tests.benchmarks.handwritten import (
+    HandWritten,
+    Values,
+    hand_written,
+    row_values,
+    turn_values,
+)
 from tests.benchmarks.scale import Scale
 from tests.benchmarks.stage import DATABASES, Stage
 from tests.benchmarks.summariser import InstantSummariser
 from tests.benchmarks.timing import Measured, by_turns, milliseconds
 from tests.conversations import turn
-from tests.play import ChatDict, Play, playing
-from workers.messages import outline
+from tests.play import Play, playing
 from workers.settings import Settings
-from workers.tokens import estimate_message
 
 MOST_RATIO = 1.5
 _RING_SECONDS = 5.0
@@ -79,17 +78,15 @@ class _Counter:
 
         def measured() -> tuple[float]:
             messages = turn(next(self.numbers))
-            facts, rows = _facts(messages), [_row(message) for message in messages]
-            took = milliseconds(lambda: self._store_and_publish(session, facts, rows))
+            values, rows = turn_values(messages), [row_values(message) for message in messages]
+            took = milliseconds(lambda: self._store_and_publish(session, values, rows))
             self._settle()
             return (took,)
 
         return measured
 
-    def _store_and_publish(
-        self, session: Session, facts: dict[str, Any], rows: list[dict[str, Any]]
-    ) -> None:
-        job = self.hand.store(session.key, facts, rows)
+    def _store_and_publish(self, session: Session, values: Values, rows: list[Values]) -> None:
+        job = self.hand.store(session.key, values, rows)
         self.app.send_task(
             FINALIZE,
             kwargs={"job_id": job, "session": session.key, "trigger": "turn"},
@@ -122,26 +119,3 @@ def _counter(url: str, redis_url: str, database: str) -> Iterator[_Counter]:
         broker = opened.enter_context(redis.Redis.from_url(redis_url))
         broker.delete(TURNS)
         yield _Counter(play, gateway, hand, app, broker, count())
-
-
-def _facts(messages: list[ChatDict]) -> dict[str, Any]:
-    return {
-        "event_id": uuid4().hex,
-        "digest": hashlib.sha256(json.dumps(messages).encode()).hexdigest(),
-        "tokens": sum(map(estimate_message, messages)),
-    }
-
-
-def _row(message: ChatDict) -> dict[str, Any]:
-    facts = outline(message, None)
-    content, fields = split(message)
-    return {
-        "role": facts.role,
-        "origin": facts.origin,
-        "opens_turn": int(facts.opens_turn),
-        "tokens": estimate_message(message),
-        "call_ids": json.dumps(facts.calls) if facts.calls else None,
-        "answer_ids": json.dumps(facts.answers) if facts.answers else None,
-        "content": content,
-        "fields": fields,
-    }

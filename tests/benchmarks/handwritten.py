@@ -5,13 +5,21 @@ The values are ready beforehand, so nothing is checked, estimated or encoded her
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
+from uuid import uuid4
 
 import psycopg
 from sqlalchemy import make_url
+
+from storage.payload import split
+from tests.play import ChatDict
+from workers.messages import outline
+from workers.tokens import estimate_message
 
 Values = Mapping[str, Any]
 
@@ -49,11 +57,7 @@ class HandWritten(Protocol):
     """Stores turns of one session."""
 
     def store(self, key: int, turn: Values, messages: Sequence[Values]) -> int:
-        """Store a turn and give the id of its job.
-
-        `turn` holds `event_id`, `digest` and `tokens`; a message what its row holds but for
-        session, position and time.
-        """
+        """Store a turn of `turn_values` and `row_values`, and give the id of its job."""
 
     def close(self) -> None: ...
 
@@ -110,7 +114,33 @@ class HandWrittenPostgres:
 
 
 def hand_written(database: str, url: str) -> HandWritten:
+    """The one for a database of that kind."""
     return HandWrittenPostgres(url) if database == "postgresql" else HandWrittenSqlite(url)
+
+
+def turn_values(messages: Sequence[ChatDict]) -> Values:
+    """What the statements need of a turn."""
+    return {
+        "event_id": uuid4().hex,
+        "digest": hashlib.sha256(json.dumps(messages).encode()).hexdigest(),
+        "tokens": sum(map(estimate_message, messages)),
+    }
+
+
+def row_values(message: ChatDict) -> Values:
+    """What the row of a message holds, but for session, position and time."""
+    facts = outline(message, None)
+    content, fields = split(message)
+    return {
+        "role": facts.role,
+        "origin": facts.origin,
+        "opens_turn": int(facts.opens_turn),
+        "tokens": estimate_message(message),
+        "call_ids": json.dumps(facts.calls) if facts.calls else None,
+        "answer_ids": json.dumps(facts.answers) if facts.answers else None,
+        "content": content,
+        "fields": fields,
+    }
 
 
 def _with_clock(statement: str, database: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from producers import Session
 from tests.benchmarks.desk import Desk, TurnShape, desk
+from tests.benchmarks.disk import tidy
 from tests.benchmarks.figure import Figure
 from tests.benchmarks.scale import Scale
 from tests.benchmarks.stage import DATABASES, Stage
@@ -26,12 +27,13 @@ def loaded_contexts(stage: Stage, scale: Scale) -> Iterator[Figure]:
             desk(url, _shape(scale), context_window=scale.context_window) as long,
             playing(twin_url, summariser=InstantSummariser()) as twin,
         ):
-            long.fill(scale.long + 2 * long.shape.messages)
+            long.fill(scale.long + long.shape.messages)
             long.work_off()
             archived = _archived(long)
             view = long.play.gateway.load_context(long.session)
             copy = twin.gateway.open_session("twin")
             twin.gateway.finalize_turn(copy, view.messages)
+            tidy(twin.database)
             (compared,) = by_turns(
                 _loading(long.play, long.session, len(view.messages)),
                 _loading(twin, copy, len(view.messages)),

@@ -7,7 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Sizes in messages. `context_window` is in tokens and decides how long the tail is."""
+    """How much of everything.
+
+    `long` and `short` are sizes of sessions in messages. `context_window` is in tokens and decides
+    how long the tail is. What is compared is measured `rounds` times after `warm_up` times,
+    database growth over `growth_passes` passes, and a rate `repeats` times.
+    """
 
     long: int
     short: int
@@ -30,6 +35,12 @@ FULL = Scale(
 """The sizes that the bars are set for."""
 
 TINY = Scale(
-    long=120, short=60, context_window=8_000, rounds=1, warm_up=0, growth_passes=2, repeats=1
+    long=120,
+    short=60,
+    context_window=8_000,
+    rounds=1,
+    warm_up=0,
+    growth_passes=2,
+    repeats=1,
 )
 """Just enough for everything to happen once; its figures mean nothing."""

@@ -1,15 +1,19 @@
-"""Every benchmark runs, once and tiny. What it measures then means nothing and is not looked at."""
+"""Every benchmark runs, once and tiny: what it measures then means nothing and is not looked at."""
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.benchmarks.catalogue import BENCHMARKS
 from tests.benchmarks.figure import Figure
+from tests.benchmarks.handwritten import hand_written, row_values, turn_values
 from tests.benchmarks.scale import TINY
 from tests.benchmarks.stage import Stage
+from tests.conversations import turn
+from tests.play import playing
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
@@ -29,3 +33,26 @@ def test_a_figure_is_over_only_above_its_bar() -> None:
     assert Figure("a pass", "sqlite", 1.5, "x", 1.5).verdict == "ok"
     assert Figure("a pass", "sqlite", 1.501, "x", 1.5).verdict == "over"
     assert Figure("a pass", "sqlite", 99.0, "ms").verdict == "reported"
+
+
+def test_a_turn_by_hand_stores_what_finalize_turn_stores(database_url: str) -> None:
+    messages = turn(1)
+    with playing(database_url) as play:
+        ours, hands = (play.gateway.open_session(name) for name in ("ours", "by hand"))
+        play.gateway.finalize_turn(ours, messages)
+        with closing(hand_written(play.database.dialect, database_url)) as hand:
+            hand.store(hands.key, turn_values(messages), [row_values(one) for one in messages])
+
+        for query in (
+            "SELECT position, kind, role, origin, opens_turn, tokens, active, compacted, call_ids,"
+            " answer_ids, content, fields FROM messages WHERE session_key = :key ORDER BY position",
+            "SELECT next_position, turns, turn_open, live_messages, live_tokens, revision"
+            " FROM sessions WHERE key = :key",
+            "SELECT turn, first_position, rows, usage, revision FROM turn_events"
+            " WHERE session_key = :key",
+            "SELECT kind, state, queue, trigger, strength, attempt, again FROM jobs"
+            " WHERE session_key = :key",
+        ):
+            stored = play.rows(query, key=ours.key)
+            assert stored
+            assert play.rows(query, key=hands.key) == stored

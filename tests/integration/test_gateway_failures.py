@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -138,6 +139,20 @@ def test_a_server_killed_while_turns_are_finished_stores_each_turn_whole_or_not_
 def _numbers(result: list[int] | Exception) -> list[int]:
     assert isinstance(result, list), result
     return result
+
+
+def test_a_host_that_vanishes_is_noticed_within_half_a_minute(postgres_url: str) -> None:
+    with closing(open_database(postgres_url)) as database, database.read() as connection:
+        driver: Any = connection.connection.driver_connection
+        with socket.fromfd(driver.fileno(), socket.AF_INET, socket.SOCK_STREAM) as line:
+
+            def option(name: int) -> int:
+                return line.getsockopt(socket.IPPROTO_TCP, name)
+
+            assert line.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+            probes = option(socket.TCP_KEEPCNT) * option(socket.TCP_KEEPINTVL)
+            assert option(socket.TCP_KEEPIDLE) + probes <= 30
+            assert 0 < option(socket.TCP_USER_TIMEOUT) <= 30_000
 
 
 def test_a_locked_file_is_one_error_of_every_method_that_writes(sqlite_url: str) -> None:

@@ -25,7 +25,7 @@ from tests.reflected_rows import Rows, fill, hold, read, reflect
 from tests.stored_session import StoredSession
 
 REVISIONS = migrate.revisions()
-STEPS = list(pairwise([*REVISIONS]))
+STEPS = list(pairwise(REVISIONS))
 
 AT_ONCE = """
 import pathlib, sys, time

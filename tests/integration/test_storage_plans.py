@@ -42,7 +42,7 @@ LONG_PAST = (
     f" {NUMBERS.format(5000)} SELECT CASE WHEN n < 200 THEN 1 ELSE 2 + n % 1000 END, 'micro',"
     " CASE n WHEN 199 THEN 'live' ELSE 'superseded' END,"
     " 'text', 10, 100 * n, 100 * n + 99, 0, 't', 'm', 1 FROM numbers",
-    # The past of the busy session: its requests are live, the rest is archived.
+    # The past of the busy session: rows that summaries absorbed, and their markers.
     "INSERT INTO messages (session_key, position, role, opens_turn, tokens, active, compacted,"
     " absorbed_by, call_ids, content, created_at)"
     f" {NUMBERS.format(ARCHIVED)} SELECT 1, n, {ROLES}, CASE n % 4 WHEN 0 THEN 1 ELSE 0 END, 10,"

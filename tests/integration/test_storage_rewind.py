@@ -86,6 +86,20 @@ def test_what_is_taken_back_is_marked_and_neither_live_nor_archived(
     assert (rewound.cut, rewound.rows, rewound.summaries_undone) == (cut, len(behind), 1)
 
 
+def test_rows_are_marked_whether_they_are_live_or_archived(session: StoredSession) -> None:
+    absorb(session, 3, 4)
+    absorbed = {p for p in range(3 * ROWS, 5 * ROWS) if p % ROWS}
+    cut = 3 * ROWS
+    with session.database.write() as connection:
+        left, marked = messages.rewind(connection, session.key, cut=cut)
+    rows = dump(session.database)["messages"]
+    behind = [row for row in rows if row["position"] >= cut]
+    assert {(r["active"], r["compacted"], r["absorbed_by"]) for r in behind} == {(0, 0, None)}
+    assert marked == len(behind) == 3 * ROWS + 1
+    live = [r for r in behind if r["kind"] == "micro" or r["position"] not in absorbed]
+    assert (left.messages, left.tokens) == (len(live), sum(r["tokens"] for r in live))
+
+
 def test_summaries_before_the_cut_stay(session: StoredSession) -> None:
     absorb(session, 0)
     absorb(session, 1)

@@ -33,7 +33,7 @@ AWKWARD = (
 MEGABYTE = "北京\x00" + "All work and no play. " * 47_663
 
 store = settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 

@@ -18,19 +18,19 @@ def is_storable(text: str) -> bool:
 
 
 @given(strings())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_a_string_comes_back_as_it_was(text: str) -> None:
     assert unescape(escape(text)) == text
 
 
 @given(strings())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_what_is_stored_is_utf8_without_nul(text: str) -> None:
     assert is_storable(escape(text))
 
 
 @given(strings(), strings())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_different_strings_are_stored_differently(one: str, other: str) -> None:
     assert (escape(one) == escape(other)) == (one == other)
 

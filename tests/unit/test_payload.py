@@ -13,7 +13,7 @@ from tests.payloads import chat_dicts, written
 
 
 @given(chat_dicts())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_a_message_comes_back_byte_for_byte_and_is_left_alone(message: dict[str, Any]) -> None:
     before = written(message)
     assert written(join(message["role"], *split(message))) == before
@@ -21,7 +21,7 @@ def test_a_message_comes_back_byte_for_byte_and_is_left_alone(message: dict[str,
 
 
 @given(chat_dicts())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_text_content_stands_in_its_own_column_and_nowhere_else(message: dict[str, Any]) -> None:
     content, fields = split(message)
     if isinstance(message.get("content"), str):

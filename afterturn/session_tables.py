@@ -1,0 +1,142 @@
+"""Sessions as people read them: tables."""
+
+from __future__ import annotations
+
+from afterturn.console import Output
+from afterturn.overview import Fullness, Overview
+from afterturn.words import cell, columns, count, duration, facts, moment, number, share
+from storage.attempts import AttemptRecord
+from storage.jobs import JobRecord
+from storage.sessions import SessionRecord
+from workers.limits import DEFAULT_WINDOW
+
+WIDE = 100
+"""Columns from which on a list has room for more than what sessions are looked for by."""
+
+
+def show_list(
+    output: Output, lines: list[tuple[SessionRecord, Fullness]], *, all_owners: bool
+) -> None:
+    """Print a table of sessions, with owner, source and title where they are wanted or fit."""
+    wide = output.results.width >= WIDE
+    rows = [_line(*line, wide=wide, all_owners=all_owners) for line in lines]
+    table = columns(*rows[0])
+    for row in rows:
+        table.add_row(*map(cell, row.values()))
+    output.show(table)
+
+
+def _line(
+    record: SessionRecord, fullness: Fullness, *, wide: bool, all_owners: bool
+) -> dict[str, str]:
+    """The cells of a session by their headings."""
+    line = {"owner": record.owner} if all_owners else {}
+    line["session"] = record.id
+    if wide:
+        line |= {"source": record.source, "title": record.title or ""}
+    return line | {
+        ">turns": number(record.turns),
+        ">live tokens": number(record.live_tokens),
+        ">full": share(fullness.occupancy),
+        "active": moment(record.active_at) if record.ended_at is None else "ended",
+    }
+
+
+def show_one(output: Output, overview: Overview) -> None:
+    """Print all that is known of a session."""
+    record, fullness = overview.session, overview.fullness
+    summary, threshold = overview.rolling_summary, fullness.threshold
+    chat = " / ".join(part for part in (record.chat_id, record.thread_id) if part)
+    output.show(
+        facts(
+            [
+                ("session", record.id),
+                ("owner", record.owner),
+                ("source", f"{record.source}, chat {chat}" if chat else record.source),
+                *([("title", record.title)] if record.title else []),
+                ("model", record.model or "not named"),
+                ("window", _window(record)),
+                (
+                    "threshold",
+                    f"{number(threshold.tokens)} tokens: {fullness.why}"
+                    if threshold
+                    else fullness.why,
+                ),
+                (
+                    "live view",
+                    f"{number(record.live_tokens)} tokens in "
+                    f"{count(record.live_messages, 'message')}, "
+                    f"{share(fullness.occupancy)} of the threshold",
+                ),
+                ("turns", number(record.turns) + (", one is open" if record.turn_open else "")),
+                (
+                    "passes",
+                    f"{number(record.passes)}, {number(record.tokens_saved)} tokens saved",
+                ),
+                ("cursor", f"position {overview.cursor} of {record.next_position}"),
+                (
+                    "rolling summary",
+                    f"{number(summary.tokens)} tokens for positions {summary.first_position} to "
+                    f"{summary.last_position}"
+                    if summary
+                    else "none yet",
+                ),
+                ("started", moment(record.started_at)),
+                ("last active", moment(record.active_at)),
+                *([("ended", moment(record.ended_at))] if record.ended_at else []),
+            ]
+        )
+    )
+    _show_jobs(output, overview.open_jobs)
+    _show_attempts(output, overview.attempts)
+
+
+def _show_jobs(output: Output, open_jobs: tuple[JobRecord, ...]) -> None:
+    if not open_jobs:
+        output.show("", "No job is open.")
+        return
+    table = columns(">job", "kind", "state", "queue", "due at", ">attempt", "reason", title="Jobs")
+    for job in open_jobs:
+        table.add_row(
+            str(job.id),
+            job.kind,
+            job.state,
+            job.queue,
+            moment(job.run_at),
+            str(job.attempt),
+            cell(job.reason or ""),
+        )
+    output.show("", table)
+
+
+def _show_attempts(output: Output, attempts: tuple[AttemptRecord, ...]) -> None:
+    if not attempts:
+        return
+    table = columns(
+        "outcome", ">absorbed", ">live before", ">after", ">summary", "model", ">took",
+        title="Last passes, oldest first",
+    )  # fmt: skip
+    for attempt in attempts:
+        outcome = attempt.outcome
+        if attempt.error_class:
+            outcome += f" ({attempt.error_class})"
+        table.add_row(
+            outcome,
+            number(attempt.absorbed_tokens),
+            number(attempt.tokens_before),
+            number(attempt.tokens_after),
+            number(attempt.summary_tokens),
+            cell(attempt.model),
+            duration(attempt.total_ms),
+        )
+    output.show("", table)
+
+
+def _window(record: SessionRecord) -> str:
+    size = record.context_window
+    words = (
+        f"{number(size)} tokens" if size else f"{number(DEFAULT_WINDOW)} tokens assumed, none named"
+    )
+    if record.reserved_output:
+        words += f", {number(record.reserved_output)} of them reserved for output"
+    return words

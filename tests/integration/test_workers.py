@@ -1,0 +1,327 @@
+"""Real worker processes on a real broker: all that is due is done, once, and in order."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from sqlalchemy import text as sql
+
+from producers import Gateway, Session
+from storage import cursors
+from storage.cursors import CursorName
+from storage.engine import Database
+from tests.conversations import turn
+from tests.gateway_program import FIRST_NUMBER
+from tests.gateways import contents, gateway_on, migrated, rows_of
+from tests.job_log import begin_log, check_one_at_a_time, read_log
+from tests.model_server import ModelServer
+from tests.play import Play, Turn, micro_markers, person_rows, playing, shape
+from tests.processes import Child, Processes
+from tests.servers import RedisServer
+from tests.waiting import wait_until
+
+COMPRESSION: dict[str, Any] = {
+    "protect_last_n": 8,
+    "threshold_tokens": 4000,
+    "micro_compact_min_tokens": 600,
+}
+SESSIONS = 4
+TURNS = 200
+
+
+class Host:
+    """Starts programs that share one database, one broker and one configuration file."""
+
+    def __init__(
+        self,
+        processes: Processes,
+        folder: Path,
+        database_url: str,
+        broker_url: str | None,
+        **blocks: Mapping[str, Any],
+    ) -> None:
+        config = folder / "config.yaml"
+        config.write_text(
+            yaml.safe_dump({"compression": COMPRESSION, "worker": {"lease_seconds": 5.0}, **blocks})
+        )
+        self._processes = processes
+        self._folder = folder
+        self._environment = {"DATABASE_URL": database_url, "AFTERTURN_CONFIG": str(config)}
+        if broker_url is not None:
+            self._environment["BROKER_URL"] = broker_url
+
+    def start(self, *words: str) -> Child:
+        return self._processes.python("-m", *words, env=self._environment)
+
+    def start_worker(self, name: str) -> Child:
+        return self.start("tests.worker_program", "--name", name)
+
+    def start_beat(self) -> Child:
+        schedule = str(self._folder / "beat")
+        return self.start(
+            "celery", "-A", "schedules.app", "beat", "--schedule", schedule, "--pidfile", ""
+        )
+
+
+def open_jobs(database: Database) -> list[tuple[Any, ...]]:
+    return rows_of(database, "SELECT kind, state FROM jobs WHERE state IN ('due', 'running')")
+
+
+def wait_until_quiet(database: Database, seconds: float = 60.0) -> None:
+    wait_until(lambda: not open_jobs(database), "no job is open", seconds)
+
+
+@pytest.fixture(scope="module")
+def sequential(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """What the same turns come to in one process, each worked off before the next comes."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('sequential') / 'afterturn.db'}"
+    with playing(url, **COMPRESSION) as play:
+        found = {}
+        for place in range(SESSIONS):
+            session = play.gateway.open_session(f"s{place}", context_window=128_000)
+            for number in range(TURNS // SESSIONS):
+                play.say(session, Turn(turn(FIRST_NUMBER + number), [None] * 4))
+                play.work_off()
+            found[session.id] = state_of(play, session)
+        return found
+
+
+def state_of(play: Play, session: Session) -> dict[str, Any]:
+    view = play.view(session)
+    with play.database.read() as connection:
+        cursor = cursors.read(connection, session.key, CursorName.MICRO)
+    covered = play.rows(
+        "SELECT position FROM messages WHERE session_key = :key AND kind = 'message' "
+        "AND compacted = 1 ORDER BY position",
+        key=session.key,
+    )
+    return {
+        "covered": [position for (position,) in covered],
+        "cursor": cursor,
+        "users": person_rows(view),
+        "view": shape(view),
+    }
+
+
+@pytest.mark.xdist_group("sequential")
+def test_two_workers_come_to_what_one_sequential_run_comes_to(
+    sequential: dict[str, dict[str, Any]],
+    database_url: str,
+    redis_url: str,
+    processes: Processes,
+    tmp_path: Path,
+) -> None:
+    host = Host(processes, tmp_path, database_url, redis_url)
+    with playing(database_url, **COMPRESSION) as play:
+        database = play.database
+        begin_log(database)
+        workers = [host.start_worker(name) for name in ("one", "two")]
+        for worker in workers:
+            worker.wait_for("READY")
+        speaker = host.start(
+            "tests.gateway_program", "--sessions", str(SESSIONS), "--turns", str(TURNS)
+        )
+        assert speaker.wait() == 0
+        wait_until_quiet(database)
+        for worker in workers:
+            worker.terminate()
+        assert [worker.wait() for worker in workers] == [0, 0]
+
+        said = [m for n in range(TURNS // SESSIONS) for m in turn(FIRST_NUMBER + n)]
+        for place in range(SESSIONS):
+            session = play.gateway.open_session(f"s{place}")
+            assert state_of(play, session) == sequential[session.id]
+            told = [row.message for row in play.everything(session) if row.message is not None]
+            assert [json.dumps(m) for m in told] == [json.dumps(m) for m in said]
+            assert len(micro_markers(play.view(session))) == 1
+            check_attempts(database, session)
+        assert len(sequential["s0"]["covered"]) > TURNS // SESSIONS
+        assert open_jobs(database) == []
+        assert rows_of(database, "SELECT count(*) FROM jobs WHERE state = 'dead'") == [(0,)]
+        assert rows_of(database, "SELECT count(*) FROM answers") == [(0,)]
+        changes = read_log(database)
+        check_one_at_a_time(changes)
+        holders = {line for worker in workers for line in worker.output.splitlines()}
+        assert any("micro.absorb" in line for line in holders)
+        for worker in workers:
+            assert "succeeded" in worker.output, "one of the workers had nothing to do"
+
+
+def check_attempts(database: Database, session: Session) -> None:
+    """The passes of a session followed each other without a gap and without a repetition."""
+    tries = rows_of(
+        database,
+        "SELECT outcome, passes, cursor, tokens_before, tokens_after FROM attempts "
+        "WHERE session_key = :key ORDER BY id",
+        key=session.key,
+    )
+    passes = [one for one in tries if one[0] in ("absorbed", "defrag")]
+    assert [one[1] for one in passes] == list(range(1, len(passes) + 1))
+    places = [cursor for outcome, _, cursor, _, _ in passes if outcome == "absorbed"]
+    assert places == sorted(set(places))
+    assert {one[0] for one in tries} <= {"absorbed", "defrag", "nothing_due"}
+
+
+def test_a_row_that_nobody_rang_for_is_found_by_the_schedule(
+    sqlite_url: str, redis_url: str, processes: Processes, tmp_path: Path
+) -> None:
+    host = Host(processes, tmp_path, sqlite_url, redis_url, schedule={"reconcile_seconds": 1.0})
+    with migrated(sqlite_url) as database, gateway_on(sqlite_url) as silent:
+        session = silent.open_session("s", context_window=128_000)
+        for number in range(16):
+            silent.finalize_turn(session, turn(number))
+        assert rows_of(database, "SELECT state, rung_at FROM jobs") == [("due", None)]
+        worker = host.start_worker("one")
+        worker.wait_for("READY")
+        beat = host.start_beat()
+        wait_until(lambda: bool(markers(database)), "the schedule finds the turn")
+        wait_until_quiet(database)
+        for child in (beat, worker):
+            child.terminate()
+        assert [beat.wait(), worker.wait()] == [0, 0]
+        assert "Request" not in worker.output + beat.output
+
+
+def markers(database: Database) -> list[tuple[Any, ...]]:
+    return rows_of(database, "SELECT id FROM messages WHERE kind = 'micro' AND active = 1")
+
+
+@pytest.fixture
+def model() -> Any:
+    with ModelServer() as server:
+        yield server
+
+
+def asking(model: ModelServer) -> dict[str, Any]:
+    """Block `auxiliary` for a worker that asks `model`."""
+    endpoint = {"model": "test-model", "base_url": model.base_url}
+    return {"compression": endpoint}
+
+
+def say_turns(gateway: Gateway, session: Session, first: int, count: int) -> None:
+    for number in range(first, first + count):
+        gateway.finalize_turn(session, turn(number))
+
+
+def test_sigterm_waits_for_the_models_answer_commits_it_and_gives_the_rest_back(
+    sqlite_url: str, redis_url: str, processes: Processes, tmp_path: Path, model: ModelServer
+) -> None:
+    host = Host(processes, tmp_path, sqlite_url, redis_url, auxiliary=asking(model))
+    with (
+        migrated(sqlite_url) as database,
+        gateway_on(sqlite_url, broker_url=redis_url) as gateway,
+    ):
+        worker = host.start_worker("one")
+        worker.wait_for("READY")
+        with model.hold():
+            say_turns(gateway, gateway.open_session("s", context_window=128_000), 0, 16)
+            model.wait_for_requests(1, timeout=30)
+            worker.terminate()
+            worker.wait_for("Warm shutdown")
+            before = contents(database)
+        assert worker.wait(30) == 0
+        assert before["summaries"] == []
+        assert len(model.requests) == 1
+        assert rows_of(database, "SELECT outcome FROM attempts") == [("absorbed",)]
+        assert rows_of(database, "SELECT kind, state, attempt FROM jobs WHERE state <> 'done'") == [
+            ("micro", "due", 0)
+        ]
+        # The next worker goes on where it ended, at the first ring.
+        another = host.start_worker("two")
+        another.wait_for("READY")
+        say_turns(gateway, gateway.open_session("s"), 16, 1)
+        wait_until_quiet(database)
+        another.terminate()
+        assert another.wait(30) == 0
+        asked = [json.dumps(request["messages"]) for request in model.requests]
+        assert len(asked) == len(set(asked)) > 2
+
+
+def test_a_worker_killed_while_the_model_thinks_is_followed_by_another(
+    postgres_url: str, redis_url: str, processes: Processes, tmp_path: Path, model: ModelServer
+) -> None:
+    host = Host(
+        processes,
+        tmp_path,
+        postgres_url,
+        redis_url,
+        auxiliary=asking(model),
+        schedule={"reconcile_seconds": 1.0},
+    )
+    with (
+        migrated(postgres_url) as database,
+        gateway_on(postgres_url, broker_url=redis_url) as gateway,
+    ):
+        begin_log(database)
+        first = host.start_worker("one")
+        first.wait_for("READY")
+        with model.hold():
+            say_turns(gateway, gateway.open_session("s", context_window=128_000), 0, 16)
+            model.wait_for_requests(1, timeout=30)
+            first.kill()
+        assert rows_of(database, "SELECT state FROM jobs WHERE kind = 'micro'") == [("running",)]
+        second, beat = host.start_worker("two"), host.start_beat()
+        wait_until_quiet(database)
+        check_one_at_a_time(read_log(database))
+        assert rows_of(database, "SELECT reason FROM jobs WHERE kind = 'micro'") == [
+            ("the worker went silent",)
+        ]
+        assert len(markers(database)) == 1
+        for child in (second, beat):
+            child.terminate()
+        assert [second.wait(30), beat.wait(30)] == [0, 0]
+
+
+def test_a_worker_outlives_its_broker_and_works_on_when_it_is_back_empty(
+    sqlite_url: str,
+    own_redis: RedisServer,
+    processes: Processes,
+    tmp_path: Path,
+    model: ModelServer,
+) -> None:
+    host = Host(
+        processes,
+        tmp_path,
+        sqlite_url,
+        own_redis.url,
+        auxiliary=asking(model),
+        schedule={"reconcile_seconds": 1.0},
+    )
+    with (
+        migrated(sqlite_url) as database,
+        gateway_on(sqlite_url, broker_url=own_redis.url) as gateway,
+    ):
+        worker, beat = host.start_worker("one"), host.start_beat()
+        worker.wait_for("READY")
+        sessions = [gateway.open_session(f"s{n}", context_window=128_000) for n in range(6)]
+        with model.hold():
+            # Some jobs run, and more are due than the worker has threads.
+            for place, session in enumerate(sessions):
+                say_turns(gateway, session, 100 * place, 16)
+            model.wait_for_requests(4, timeout=30)
+            own_redis.kill()
+            for place, session in enumerate(sessions):
+                say_turns(gateway, session, 100 * place + 16, 2)
+        wait_until(lambda: len(markers(database)) >= 4, "running jobs end without the broker")
+        own_redis.start()
+        # Half a minute later the rings that were lost with the broker count as lost.
+        with database.write() as connection:
+            connection.execute(sql("UPDATE jobs SET rung_at = rung_at - 30000"))
+        wait_until_quiet(database)
+        assert worker.running
+        assert beat.running
+        assert len(markers(database)) == 6
+        asked = [json.dumps(request["messages"]) for request in model.requests]
+        assert len(asked) == len(set(asked))
+        # Rings are taken again, too.
+        say_turns(gateway, sessions[0], 18, 4)
+        wait_until_quiet(database)
+        for child in (worker, beat):
+            child.send(signal.SIGTERM)
+        assert [worker.wait(30), beat.wait(30)] == [0, 0]

@@ -1,0 +1,53 @@
+"""A Celery worker as it is deployed, for tests: `python -m tests.worker_program --name one`.
+
+DATABASE_URL, BROKER_URL and AFTERTURN_CONFIG say what it works with. Prints READY when it takes
+jobs; ends with status 0 after SIGTERM.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from celery.signals import worker_ready
+
+from tasks.application import ProcessWorkshop, make_app
+from tasks.names import QUEUES
+from tasks.stopping import StopFlag
+from workers.settings_file import SettingsSource
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--name", required=True)
+    parser.add_argument("--concurrency", type=int, default=4)
+    options = parser.parse_args()
+    source = SettingsSource.following()
+    workshop = ProcessWorkshop(source, StopFlag())
+    workshop()
+    app = make_app(source.current().broker_url, workshop)
+    worker = app.Worker(
+        hostname=f"{options.name}@",
+        pool="threads",
+        concurrency=options.concurrency,
+        queues=list(QUEUES),
+        loglevel="INFO",
+        without_gossip=True,
+        without_mingle=True,
+        without_heartbeat=True,
+    )
+    worker_ready.connect(_say_ready)
+    try:
+        worker.start()
+    finally:
+        workshop.close()
+    sys.exit(worker.exitcode or 0)
+
+
+def _say_ready(**_facts: object) -> None:
+    sys.stdout.write("READY\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
