@@ -71,8 +71,7 @@ class Database:
 
     def now(self) -> ColumnElement[int]:
         """The database's time in milliseconds since 1970, as an SQL expression."""
-        clock = _CLOCKS[self.dialect]
-        return literal_column(f"({clock} + {self.offset_ms:d})", BigInteger)
+        return clock(self.dialect, self.offset_ms)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -171,10 +170,19 @@ def open_database(url: str, *, offset_ms: int = 0, pool_size: int = 10) -> Datab
             )
 
 
+def clock(dialect: str, offset_ms: int) -> ColumnElement[int]:
+    """The time of a database of `dialect` plus an offset, in milliseconds since 1970."""
+    return literal_column(f"({_CLOCKS[dialect]} + {offset_ms:d})", BigInteger)
+
+
 def insert_into(connection: Connection, table: Any) -> Any:
     """An INSERT of the connection's dialect, for `ON CONFLICT`, which both have."""
-    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    return dialect.insert(table)
+    return insert_of(connection.dialect.name, table)
+
+
+def insert_of(dialect: str, table: Any) -> Any:
+    """An INSERT of `dialect`, for `ON CONFLICT`, which both have."""
+    return (postgresql if dialect == "postgresql" else sqlite).insert(table)
 
 
 def _open_sqlite(url: URL, pool_size: int) -> Engine:

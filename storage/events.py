@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, insert, select
 
-from storage.models import TurnEvent
+from storage.models import TurnEvent, table_of
+
+# Into the table, not the mapped class: it is built once and takes no detour.
+_INSERT = insert(table_of(TurnEvent))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +52,16 @@ def record(
 ) -> None:
     """Store an event. The driver's IntegrityError tells that its id was used before."""
     connection.execute(
-        insert(TurnEvent).values(
-            session_key=key,
-            event_id=event_id,
-            digest=digest,
-            turn=turn,
-            first_position=first_position,
-            rows=rows,
-            usage=usage,
-            revision=revision,
-            created_at=at,
-        )
+        _INSERT,
+        {
+            "session_key": key,
+            "event_id": event_id,
+            "digest": digest,
+            "turn": turn,
+            "first_position": first_position,
+            "rows": rows,
+            "usage": usage,
+            "revision": revision,
+            "created_at": at,
+        },
     )

@@ -28,6 +28,7 @@ from storage.models import (
     OPENS_TURN,
     Message,
     Summary,
+    table_of,
 )
 from storage.payload import join, split
 from storage.rows import Kind, Origin, Row
@@ -49,6 +50,8 @@ _OUTLINE = (
     _M.answer_ids,
     _M.summary_id,
 )
+# Into the table, not the mapped class, whose bulk inserts take longer than the database.
+_INSERT = insert(table_of(_M))
 _VISIBLE = or_(_M.active == 1, _M.compacted == 1)
 
 
@@ -96,7 +99,7 @@ def append(
             }
         )
     if rows:
-        connection.execute(insert(_M), rows)
+        connection.execute(_INSERT, rows)
 
 
 def insert_marker(
@@ -167,7 +170,9 @@ def read_backward(connection: Connection, key: int, *, limit: int) -> list[Row]:
 
 def read_markers(connection: Connection, key: int) -> list[Row]:
     """The live markers with their summaries, in view order."""
-    return _read(connection, _whole(key).where(sql("messages." + LIVE_MARKER)))
+    # Ordered here: SQLite would walk the whole live view to have them in order.
+    query = _whole(key).where(sql("messages." + LIVE_MARKER)).order_by(None)
+    return sorted(_read(connection, query), key=lambda row: row.order)
 
 
 def live_calls_before(connection: Connection, key: int, position: int) -> frozenset[str]:

@@ -13,6 +13,7 @@ from sqlalchemy import (
     Index,
     Integer,
     SmallInteger,
+    Table,
     UniqueConstraint,
 )
 from sqlalchemy import text as sql
@@ -34,6 +35,11 @@ RUNNING_JOB = "state = 'running'"
 
 class Base(DeclarativeBase):
     type_annotation_map = {str: EscapedText, int: BigInteger}  # noqa: RUF012 - read by SQLAlchemy
+
+
+def table_of(mapped: type[Base]) -> Table:
+    """The table behind a mapped class, for statements that are built once."""
+    return Base.metadata.tables[mapped.__tablename__]
 
 
 class Session(Base):

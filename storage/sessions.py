@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, Select, case, or_, select, update
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    RowMapping,
+    Select,
+    bindparam,
+    case,
+    or_,
+    select,
+    update,
+)
 
-from storage.engine import Database, insert_into
+from storage.engine import Database, clock, insert_into
 from storage.errors import SessionNotFound
-from storage.models import Session, SystemPrompt
+from storage.models import Session, SystemPrompt, table_of
 
 _S = Session
+_SESSIONS = table_of(Session)
 _COLUMNS = tuple(column for column in Session.__table__.columns)
 
 
@@ -147,24 +159,37 @@ def count_appended(
 
     The positions are the `rows` ones that end before the record's `next_position`.
     """
-    found = (
-        connection.execute(
-            update(_S)
-            .where(_S.key == key)
-            .values(
-                next_position=_S.next_position + rows,
-                live_messages=_S.live_messages + rows,
-                live_tokens=_S.live_tokens + tokens,
-                turns=_S.turns + int(closes_turn),
-                turn_open=0 if closes_turn else 1,
-                active_at=database.now(),
-            )
-            .returning(*_COLUMNS)
+    found = connection.execute(
+        _count_appended(database.dialect, database.offset_ms),
+        {
+            "session": key,
+            "appended": rows,
+            "estimated": tokens,
+            "closed": int(closes_turn),
+            "open": int(not closes_turn),
+        },
+    ).mappings()
+    row = found.first()
+    return None if row is None else _record(row)
+
+
+@cache
+def _count_appended(dialect: str, offset_ms: int) -> Any:
+    """The statement of `count_appended`, built once: every turn runs it."""
+    appended = bindparam("appended", type_=BigInteger)
+    return (
+        update(_SESSIONS)
+        .where(_SESSIONS.c.key == bindparam("session"))
+        .values(
+            next_position=_SESSIONS.c.next_position + appended,
+            live_messages=_SESSIONS.c.live_messages + appended,
+            live_tokens=_SESSIONS.c.live_tokens + bindparam("estimated", type_=BigInteger),
+            turns=_SESSIONS.c.turns + bindparam("closed", type_=BigInteger),
+            turn_open=bindparam("open"),
+            active_at=clock(dialect, offset_ms),
         )
-        .mappings()
-        .first()
+        .returning(*_COLUMNS)
     )
-    return None if found is None else _record(found)
 
 
 def count_change(

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from storage import answers, jobs
+from storage import answers, jobs, sessions
 from storage.answers import StoredAnswer
 from storage.errors import FenceLost
 from storage.jobs import Claim, DueJob
@@ -131,6 +131,8 @@ def _leave(shop: Workshop, claim: Claim, outcomes: list[PassOutcome]) -> tuple[D
     """Give the job up in the state that its last outcome asks for."""
     database = shop.database
     with database.write() as connection:
+        # Work that is made due meanwhile is either seen below or finds the job given up.
+        sessions.lock(connection, claim.session_key)
         match outcomes[-1]:
             case Failed():
                 pass

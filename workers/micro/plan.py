@@ -251,7 +251,7 @@ class _Planner:
 
     def _limit(self) -> int:
         """Position at which the middle ends: the tail's start, or the open turn's."""
-        limit = self._tail_page()
+        limit = max(_PAGE, 2 * self.rules.protect_last_n)
         while True:
             rows = messages.read_backward(self.connection, self.session.key, limit=limit)
             first = tail_start(rows, self.rules)
@@ -263,11 +263,6 @@ class _Planner:
             return tail
         opened = messages.open_turn_start(self.connection, self.session.key)
         return tail if opened is None else min(tail, opened)
-
-    def _tail_page(self) -> int:
-        """About as many rows as the tail will have, so that one read is enough as a rule."""
-        average = max(1, self.session.live_tokens // max(1, self.session.live_messages))
-        return max(_PAGE, 2 * self.rules.protect_last_n, 2 * self.rules.tail_budget // average)
 
     def _find(self, start: int, limit: int) -> Found | TooLittle:
         page = _PAGE
