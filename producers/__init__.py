@@ -3,6 +3,7 @@
 from producers.context import Context
 from producers.doorbell import Doorbell
 from producers.gateway import Gateway, Receipt, RewindError
+from producers.identifiers import IdentifierError
 from producers.session import Session
 from producers.usage import Usage, UsageError
 from storage.errors import (
@@ -24,6 +25,7 @@ __all__ = [
     "Doorbell",
     "EventConflict",
     "Gateway",
+    "IdentifierError",
     "MessageError",
     "Origin",
     "Receipt",

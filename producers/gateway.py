@@ -16,11 +16,12 @@ from sqlalchemy.exc import IntegrityError
 from producers.context import Context
 from producers.doorbell import Doorbell
 from producers.drafts import Origins, draft_turn
+from producers.identifiers import check_identifiers
 from producers.opening import Wanted, get_or_create
 from producers.session import Session
 from producers.usage import Usage
 from storage import events, jobs, messages, migrate, sessions, undo
-from storage.engine import Database, open_database
+from storage.engine import Database
 from storage.errors import EventConflict, SessionClash, SessionNotFound, StorageError
 from storage.jobs import JobKind
 from storage.sessions import SessionRecord
@@ -75,11 +76,11 @@ class Gateway:
         database: Database | None = None,
     ) -> None:
         settings = settings or load_settings()
+        check_identifiers(owner=owner)
         self._owner = owner
-        self._database = database or open_database(settings.database_url)
+        self._database = database or migrate.open_ready(settings.database_url)
         self._opened_database = database is None
         self._doorbell = Doorbell(settings.broker_url) if settings.broker_url else None
-        migrate.ensure(self._database)
 
     def __enter__(self) -> Self:
         return self
@@ -120,8 +121,12 @@ class Gateway:
         known), `reserved_output` what of it is kept for answers. Model and window of an existing
         session are changed to what is given here. `system_prompt` is kept from the first time on.
         A title that the owner uses already gets a number. Raises `SessionClash` when the session
-        cannot be created or reopened because its chat has another one open.
+        cannot be created or reopened because its chat has another one open, and
+        `IdentifierError` for a name that is empty or longer than 512 bytes.
         """
+        check_identifiers(
+            session_id=session_id, source=source, chat_id=chat_id, thread_id=thread_id, owner=owner
+        )
         wanted = Wanted(
             owner=self._owner if owner is None else owner,
             session_id=session_id,
@@ -265,6 +270,7 @@ class Gateway:
         closes_turn: bool,
     ) -> Receipt:
         report = Usage.of(usage)
+        check_identifiers(event_id=event_id)
         draft = draft_turn(turn, origins, closes_turn=closes_turn)
         event_id = event_id or uuid.uuid4().hex
         try:

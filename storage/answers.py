@@ -58,3 +58,8 @@ def keep(
 def drop(connection: Connection, key: int, question: str) -> None:
     """Forget an answer: it was committed or is of no use."""
     connection.execute(delete(Answer).where(Answer.session_key == key, Answer.question == question))
+
+
+def drop_all(connection: Connection, key: int) -> None:
+    """Forget every answer of a session: what they were about was taken back."""
+    connection.execute(delete(Answer).where(Answer.session_key == key))

@@ -12,7 +12,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 from sqlalchemy import text as sql
 
-from storage.engine import Database
+from storage.engine import Database, open_database
 from storage.errors import SchemaOutdated, StorageError
 
 _FOLDER = Path(__file__).parent / "migrations"
@@ -100,6 +100,17 @@ def _refuse_unknown(database: Database, revision: str | None) -> None:
             f"the tables of {database.place} are at revision {revision}, which is newer than this "
             "version of afterturn knows; install the version that made them"
         )
+
+
+def open_ready(url: str, *, pool_size: int = 10) -> Database:
+    """Open the database `url` and make its tables usable. Errors as `open_database`, `ensure`."""
+    database = open_database(url, pool_size=pool_size)
+    try:
+        ensure(database)
+    except BaseException:
+        database.close()
+        raise
+    return database
 
 
 def _current(connection: Connection) -> str | None:

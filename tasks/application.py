@@ -9,7 +9,6 @@ from threading import Lock
 from celery import Celery
 
 from storage import migrate
-from storage.engine import open_database
 from tasks import micro, turns, upkeep
 from tasks.settings import celery_settings
 from tasks.stopping import StopFlag
@@ -56,10 +55,10 @@ class ProcessWorkshop:
 
     def _make(self) -> Workshop:
         settings = self._settings.current()
-        database = open_database(settings.database_url, pool_size=settings.worker.concurrency + 2)
-        migrate.ensure(database)
+        # A job holds no connection while it waits for a model; its lease's keeper needs one.
+        pool_size = settings.worker.concurrency + 2
         return Workshop(
-            database=database,
+            database=migrate.open_ready(settings.database_url, pool_size=pool_size),
             settings=self._settings,
             summariser=FollowingSummariser(self._settings, os.environ),
             stopping=self._stopping,

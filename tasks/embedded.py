@@ -43,6 +43,7 @@ class EmbeddedWorker:
         self._workshop = ProcessWorkshop(settings, self._stopping)
         self.app: Celery = make_app(current.broker_url, self._workshop)
         self._ready = Event()
+        self._gone = Event()
         self._ended = Event()
         self._worker = WorkController(
             app=self.app,
@@ -84,6 +85,11 @@ class EmbeddedWorker:
                 "names it (`afterturn doctor`)"
             )
 
+    def wait(self) -> None:
+        """Wait until the worker ends. It does so by itself only when something is badly wrong."""
+        # Not by joining the thread: a join that a signal interrupts takes it for ended.
+        self._gone.wait()
+
     def stop(self, seconds: float | None = None) -> None:
         """Let running jobs come to the end of their pass, then end; waits at most `seconds`."""
         if self._ended.is_set():
@@ -116,7 +122,10 @@ class EmbeddedWorker:
         self._ready.set()
 
     def _consume(self) -> None:
-        self._worker.start()
+        try:
+            self._worker.start()
+        finally:
+            self._gone.set()
 
     def _poll(self) -> None:
         while not self._ended.wait(self._poll_seconds):

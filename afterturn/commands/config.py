@@ -17,6 +17,7 @@ from afterturn.exits import Exit
 from afterturn.invocation import Invocation
 from afterturn.summarisers import describe_summarisers, summariser_names
 from afterturn.words import facts
+from workers.planned_settings import WITHOUT_EFFECT
 from workers.setting_errors import SettingsError
 from workers.settings import Settings
 from workers.settings_file import load_settings, settings_path
@@ -58,6 +59,7 @@ def check(
                 "database_url": masked_url(settings.database_url),
                 "broker_url": masked_url(settings.broker_url) if settings.broker_url else None,
                 "summarisers": names,
+                "without_effect": _without_effect(settings),
             }
         )
         return
@@ -68,6 +70,12 @@ def check(
 def show_example() -> None:
     """Print a configuration file with every setting at its default, each explained."""
     Output().text(files("afterturn").joinpath("config.example.yaml").read_text("utf-8"))
+
+
+def _without_effect(settings: Settings) -> list[str]:
+    """Keys that the file sets and that nothing reads in this version."""
+    given = {f"compression.{name}" for name in settings.compression.model_fields_set}
+    return sorted(given & WITHOUT_EFFECT)
 
 
 def _show(output: Output, place: Path, settings: Settings) -> None:
@@ -83,3 +91,7 @@ def _show(output: Output, place: Path, settings: Settings) -> None:
         "",
         Text("The configuration is good.", style="green"),
     )
+    if idle := _without_effect(settings):
+        output.notice(
+            f"Checked, but without effect in this version: {', '.join(idle)}.", style="yellow"
+        )

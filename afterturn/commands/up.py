@@ -6,7 +6,6 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Event
 from typing import Annotated
 
 import typer
@@ -59,7 +58,8 @@ def _work_until_told(worker: EmbeddedWorker, output: Output) -> None:
     try:
         worker.start()
         output.show("Ready. Ctrl-C stops.")
-        Event().wait()
+        worker.wait()
+        raise CommandError("the worker has ended by itself; its log says why", Exit.FAULT)
     except TimeoutError as error:
         raise CommandError(str(error), Exit.UNAVAILABLE) from error
     except KeyboardInterrupt:

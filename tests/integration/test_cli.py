@@ -197,6 +197,17 @@ def test_a_good_configuration_is_told_without_its_secrets(
         assert "broker:6379" in shown
 
 
+def test_settings_that_nothing_reads_yet_are_pointed_out(url: str, tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("compression:\n  idle_compact_after_seconds: 600\n  protect_last_n: 10\n")
+    people = invoke("config", "check", "--file", str(file))
+    assert people.code == Exit.OK
+    assert "compression.idle_compact_after_seconds" in people.err
+    assert "protect_last_n" not in people.err
+    programs = invoke("config", "check", "--file", str(file), "--json").document
+    assert programs["without_effect"] == ["compression.idle_compact_after_seconds"]
+
+
 def test_a_provider_without_its_key_is_a_wrong_configuration(url: str, tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text("auxiliary:\n  compression:\n    provider: openai\n    model: small\n")

@@ -45,7 +45,7 @@ class TestChats:
         places: list[dict[str, Any]] = [
             {"source": source, "chat_id": chat, "thread_id": thread, "owner": owner}
             for source in ("telegram", "slack")
-            for chat in ("1", "2", "")
+            for chat in ("1", "2", "3")
             for thread in (None, "1", "2")
             for owner in ("local", "other")
         ]
@@ -246,3 +246,13 @@ class TestTitles:
         with counted(database) as work:
             assert gateway.open_session("s", title="Chat").title == "Chat #3000"
         assert work.statements < 40, work.texts
+
+
+def test_the_longest_names_that_are_taken_fit_every_index(gateway: Gateway) -> None:
+    longest: dict[str, Any] = {name: name[0] + "é" * 255 for name in ("owner", "source", "chat_id", "thread_id")}
+    session = gateway.open_session(title="ü" * 100, **longest)
+    assert session.chat_id == longest["chat_id"]
+    receipt = gateway.finalize_turn(
+        session, [{"role": "user", "content": "hello"}], event_id="e" + "ø" * 255
+    )
+    assert receipt.rows == 1

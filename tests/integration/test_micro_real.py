@@ -15,7 +15,7 @@ from tests.play import Play, micro_markers, person_rows, playing, turns_of
 from tests.validity import check_view
 from workers.rendering import render
 
-SMALL = {
+SMALL: dict[str, Any] = {
     "protect_last_n": 6,
     "threshold_tokens": 2000,
     "micro_compact_min_tokens": 150,
