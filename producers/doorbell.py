@@ -68,6 +68,7 @@ class Doorbell:
         self._app.close()
 
     def _run(self) -> None:
+        unreachable = False
         while True:
             with self._change:
                 self._busy = False
@@ -80,7 +81,9 @@ class Doorbell:
                 self._waiting.clear()
                 self._busy = True
             try:
-                ring(self._app, due)
+                # One line when the broker goes away, not one per turn while it stays away.
+                level = logging.DEBUG if unreachable else logging.WARNING
+                unreachable = ring(self._app, due, level=level) < len(due)
             except Exception:
                 # Whatever a broker's driver raises, the gateway goes on and the reconciler rings.
                 log.exception("a ring failed")

@@ -43,6 +43,11 @@ _NOTICE_LOST_HOST = {
 }
 _LOOK_SECONDS = 0.01
 _WRITING = "afterturn_writing"
+_UNTOUCHED = "nothing was stored"
+_DOUBTFUL = (
+    "it failed while it committed, so nobody can tell whether this was stored: repeat the call "
+    "with the same event_id"
+)
 _CLOCKS = {
     "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER)",
     "postgresql": "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)",
@@ -90,15 +95,18 @@ class Database:
     def write(self) -> Iterator[Connection]:
         """A transaction: committed when the block ends, rolled back when it raises.
 
-        Raises `DatabaseUnavailable` where the driver fails; then nothing was written. SQLAlchemy's
-        `IntegrityError`, a contradiction to what is stored, passes, freed of the values of rows.
+        Raises `DatabaseUnavailable` where the driver fails; then nothing was written, unless its
+        text says that the commit itself failed and nobody can tell. SQLAlchemy's `IntegrityError`,
+        a contradiction to what is stored, passes, freed of the values of rows.
         """
         with (
             self._failures_named(),
             self.engine.connect().execution_options(**{_WRITING: True}) as connection,
-            connection.begin(),
+            connection.begin() as transaction,
         ):
             yield connection
+            with self._failures_named(_DOUBTFUL):
+                transaction.commit()
 
     @contextmanager
     def write_schema(self) -> Iterator[Connection]:
@@ -120,7 +128,7 @@ class Database:
         self.engine.dispose()
 
     @contextmanager
-    def _failures_named(self) -> Iterator[None]:
+    def _failures_named(self, outcome: str = _UNTOUCHED) -> Iterator[None]:
         try:
             yield
         except IntegrityError as error:
@@ -130,15 +138,16 @@ class Database:
             ) from None
         except DataError as error:
             # Its very first line may quote what was to be stored.
-            raise self._unavailable(type(error.orig or error).__name__) from None
+            raise self._unavailable(type(error.orig or error).__name__, outcome) from None
         except (DBAPIError, PoolTimeout) as error:
             cause = getattr(error, "orig", None) or error
-            raise self._unavailable(f"{type(cause).__name__}: {_first_line(cause)}") from error
+            why = f"{type(cause).__name__}: {_first_line(cause)}"
+            raise self._unavailable(why, outcome) from error
 
-    def _unavailable(self, why: str) -> DatabaseUnavailable:
+    def _unavailable(self, why: str, outcome: str) -> DatabaseUnavailable:
         return DatabaseUnavailable(
-            f"the database {self.place} failed ({why}); nothing was stored. Check that it runs "
-            "and that DATABASE_URL names it (`afterturn doctor`)"
+            f"the database {self.place} failed ({why}); {outcome}. Check that it runs and that "
+            "DATABASE_URL names it (`afterturn doctor`)"
         )
 
 

@@ -17,7 +17,8 @@ class StorageError(Exception):
 
 
 class DatabaseUnavailable(StorageError):
-    """The database did not answer or refused. Nothing was stored: try the same call again."""
+    """The database did not answer or refused. Nothing was stored, unless the text says that the
+    commit failed; either way the same call with the same event id may be repeated."""
 
 
 class SchemaOutdated(StorageError):

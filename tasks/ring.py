@@ -14,10 +14,11 @@ from tasks.names import TASK_OF_KIND
 log = logging.getLogger(__name__)
 
 
-def ring(app: Celery, due: Iterable[DueJob]) -> int:
+def ring(app: Celery, due: Iterable[DueJob], *, level: int = logging.WARNING) -> int:
     """Publish a message per job and give how many went out.
 
-    A broker that is away is no error: the reconciler rings again.
+    A broker that is away is no error, only a line in the log at `level`: the reconciler rings
+    again.
     """
     rung = 0
     for job in due:
@@ -29,7 +30,8 @@ def ring(app: Celery, due: Iterable[DueJob]) -> int:
                 ignore_result=True,
             )
         except (OperationalError, OSError) as error:
-            log.warning("broker not reached (%s); the reconciler will ring", type(error).__name__)
+            reason = type(error).__name__
+            log.log(level, "broker not reached (%s); the reconciler will ring", reason)
             break
         rung += 1
     return rung

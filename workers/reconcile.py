@@ -11,6 +11,8 @@ RING_AGAIN_MS = 30_000
 shorter than a person waits."""
 
 _PAGE = 200
+_PAGES = 50
+"""So that 10,000 jobs are rung for at once at the most, in short transactions."""
 
 
 def reconcile(shop: Workshop) -> list[DueJob]:
@@ -25,4 +27,11 @@ def reconcile(shop: Workshop) -> list[DueJob]:
             return []
     with database.write() as connection:
         jobs.rescue_expired(connection, database)
-        return jobs.ring_due(connection, database, again_after_ms=RING_AGAIN_MS, limit=_PAGE)
+    found: list[DueJob] = []
+    for _ in range(_PAGES):
+        with database.write() as connection:
+            page = jobs.ring_due(connection, database, again_after_ms=RING_AGAIN_MS, limit=_PAGE)
+        found += page
+        if len(page) < _PAGE:
+            break
+    return found

@@ -249,7 +249,9 @@ class TestTitles:
 
 
 def test_the_longest_names_that_are_taken_fit_every_index(gateway: Gateway) -> None:
-    longest: dict[str, Any] = {name: name[0] + "é" * 255 for name in ("owner", "source", "chat_id", "thread_id")}
+    longest: dict[str, Any] = {
+        name: name[0] + "é" * 255 for name in ("owner", "source", "chat_id", "thread_id")
+    }
     session = gateway.open_session(title="ü" * 100, **longest)
     assert session.chat_id == longest["chat_id"]
     receipt = gateway.finalize_turn(
