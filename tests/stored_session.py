@@ -10,20 +10,19 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import Connection, select
 
+from producers.drafts import draft_turn
 from storage import cursors, events, guards, jobs, messages, sessions, summaries, undo
 from storage.cursors import CursorName
 from storage.engine import Database
 from storage.guards import GuardName
 from storage.jobs import DueJob, JobKind
-from storage.messages import Draft
 from storage.models import Base
 from storage.rows import Kind, Row
 from storage.sessions import SessionRecord
 from storage.summaries import SummaryKind, SummaryStatus
 from storage.undo import Rewound, Undone
 from workers.marker import frame_tokens
-from workers.messages import outline
-from workers.tokens import estimate_message, estimate_text
+from workers.tokens import estimate_text
 
 on_postgresql = pytest.mark.parametrize("lasting_database", ["postgresql"], indirect=True)
 """Run a test that takes `database` on PostgreSQL alone."""
@@ -72,7 +71,7 @@ class StoredSession:
         self, connection: Connection, turn: Sequence[dict[str, Any]], *, closes_turn: bool = True
     ) -> range:
         """`append` in a transaction of the caller's."""
-        drafts = [_draft(message) for message in turn]
+        drafts = draft_turn(turn, None, closes_turn=True).rows
         tokens = sum(draft.tokens for draft in drafts)
         record = sessions.count_appended(
             connection,
@@ -228,16 +227,3 @@ class StoredSession:
         """Where micro-compaction stands."""
         with self.database.read() as connection:
             return cursors.read(connection, self.key, CursorName.MICRO)
-
-
-def _draft(message: dict[str, Any]) -> Draft:
-    facts = outline(message)
-    return Draft(
-        message=message,
-        tokens=estimate_message(message),
-        role=facts.role,
-        origin=facts.origin,
-        opens_turn=facts.opens_turn,
-        calls=facts.calls,
-        answers=facts.answers,
-    )

@@ -12,10 +12,10 @@ from tests.benchmarks.scale import Scale
 from tests.benchmarks.stage import Stage
 from tests.benchmarks.timing import milliseconds
 from tests.conversations import turn
-from workers.messages import outline
+from tests.strategies import rows_of
 from workers.redaction import redact
 from workers.rendering import Dialect, render
-from workers.tokens import estimate_message, estimate_text
+from workers.tokens import estimate_text
 
 _ROWS = 1_000
 _CHINESE = "订单已经确认，两位乘客的行程改到下周三，费用从原来的信用卡退回。" * 20
@@ -31,7 +31,7 @@ def rates(_stage: Stage, scale: Scale) -> Iterator[Figure]:
         ("redaction, English and JSON", lines, redact),
     ):
         yield _speed(name, texts, act, scale)
-    rows = [_row(position, message) for position, message in enumerate(messages)]
+    rows = rows_of(messages)
     for dialect in Dialect:
         yield _rendering(rows, dialect, scale)
 
@@ -45,17 +45,3 @@ def _speed(name: str, texts: list[str], act: Callable[[str], object], scale: Sca
 def _rendering(rows: list[Row], dialect: Dialect, scale: Scale) -> Figure:
     took = median(milliseconds(lambda: render(rows, dialect)) for _ in range(scale.repeats))
     return Figure(f"rendering {len(rows):,} rows, {dialect}", "", took, "ms")
-
-
-def _row(position: int, message: dict[str, object]) -> Row:
-    facts = outline(message, None)
-    return Row(
-        position=position,
-        tokens=estimate_message(message),
-        role=facts.role,
-        origin=facts.origin,
-        opens_turn=facts.opens_turn,
-        calls=facts.calls,
-        answers=facts.answers,
-        message=message,
-    )
