@@ -423,17 +423,6 @@ def all_jobs(connection: Connection, key: int) -> list[JobRecord]:
     return _records(connection, [_J.session_key == key])
 
 
-def count_by_queue(connection: Connection) -> list[tuple[str, str, int]]:
-    """(queue, state, how many) of open and dead jobs."""
-    rows = connection.execute(
-        select(_J.queue, _J.state, func.count())
-        .where(_J.state != JobState.DONE)
-        .group_by(_J.queue, _J.state)
-        .order_by(_J.queue, _J.state)
-    )
-    return [(queue, state, int(count)) for queue, state, count in rows]
-
-
 def _unrung(now: ColumnElement[int], again_after_ms: int) -> tuple[Any, ...]:
     rung_long_ago = or_(_J.rung_at.is_(None), _J.rung_at <= now - again_after_ms)
     return sql(DUE_JOB), _J.run_at <= now, rung_long_ago

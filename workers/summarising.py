@@ -98,19 +98,17 @@ class ErrorClass(StrEnum):
         """True where waiting helps and the exchange is not at fault."""
         return self in _ENDPOINT
 
-    @property
-    def retryable(self) -> bool:
-        """False for what stays wrong until somebody changes the configuration (401, 403, 404,
-        400; ENGINE.md §10)."""
-        return self not in _PERMANENT
 
-
-_PERMANENT = frozenset({ErrorClass.AUTH, ErrorClass.NOT_FOUND, ErrorClass.BAD_REQUEST})
-_ENDPOINT = _PERMANENT | {
-    ErrorClass.CONNECTION,
-    ErrorClass.RATE_LIMITED,
-    ErrorClass.SERVER_ERROR,
-}
+_ENDPOINT = frozenset(
+    {
+        ErrorClass.CONNECTION,
+        ErrorClass.RATE_LIMITED,
+        ErrorClass.SERVER_ERROR,
+        ErrorClass.AUTH,
+        ErrorClass.NOT_FOUND,
+        ErrorClass.BAD_REQUEST,
+    }
+)
 
 
 class SummariserError(Exception):

@@ -108,11 +108,6 @@ def _answered_group(
     return None
 
 
-def is_orphan(row: Row, grouped: bool) -> bool:
-    """A tool row that answers no call before it."""
-    return row.role == "tool" and not grouped
-
-
 def is_system(row: Row) -> bool:
     return row.kind is Kind.MESSAGE and row.role in SYSTEM_ROLES
 

@@ -32,10 +32,6 @@ class MicroReport:
     outcomes: tuple[PassOutcome, ...]
     due: tuple[DueJob, ...] = field(default=())
 
-    @property
-    def last(self) -> PassOutcome:
-        return self.outcomes[-1]
-
 
 def run_micro(shop: Workshop, claim: Claim) -> MicroReport:
     """Work a claimed micro job until nothing is left, it must wait, or the worker stops.
