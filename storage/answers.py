@@ -61,5 +61,5 @@ def drop(connection: Connection, key: int, question: str) -> None:
 
 
 def drop_all(connection: Connection, key: int) -> None:
-    """Forget every answer of a session: what they were about was taken back."""
+    """Forget every answer of a session, when none of them is waited for."""
     connection.execute(delete(Answer).where(Answer.session_key == key))

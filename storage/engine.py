@@ -105,8 +105,10 @@ class Database:
             connection.begin() as transaction,
         ):
             yield connection
-            with self._failures_named(_DOUBTFUL):
-                transaction.commit()
+            # The block may have rolled back itself, which a refused claim does.
+            if transaction.is_active:
+                with self._failures_named(_DOUBTFUL):
+                    transaction.commit()
 
     @contextmanager
     def write_schema(self) -> Iterator[Connection]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from storage import answers, cursors, guards, messages, sessions, summaries
+from storage import cursors, guards, messages, sessions, summaries
 from storage.cursors import CursorName
 from storage.engine import Database
 from storage.guards import GuardName
@@ -47,7 +47,6 @@ def undo_newest(connection: Connection, database: Database, key: int) -> Undone 
     if newest is None:
         return None
     undone = _take_back(connection, key, newest)
-    answers.drop_all(connection, key)
     turns = sessions.fetch(connection, key).turns
     guards.put(connection, database, key, GuardName.UNDONE, subject=turns)
     return undone
@@ -68,7 +67,6 @@ def rewind_to(connection: Connection, key: int, cut: int) -> Rewound:
     left, marked = messages.rewind(connection, key, cut=cut)
     sessions.count_change(connection, key, messages=-left.messages, tokens=-left.tokens)
     sessions.close_turn(connection, key)
-    answers.drop_all(connection, key)
     if cursors.read(connection, key, CursorName.MICRO) > cut:
         cursors.move(connection, key, CursorName.MICRO, cut)
     return Rewound(cut, marked, undone)

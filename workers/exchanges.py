@@ -64,6 +64,7 @@ def find_exchanges(
     min_tokens: int,
     tail_budget: int,
     answered_elsewhere: Collection[str] = (),
+    most_tokens: int = 0,
     complete: bool,
 ) -> Found | TooLittle | LookFurther:
     """Choose the oldest whole exchanges of `rows` until they hold `min_tokens`.
@@ -71,9 +72,10 @@ def find_exchanges(
     `rows` are live rows from the first that is not absorbed yet on, and `limit` is the position
     that the middle ends at. `complete` says that `rows` reach the end of the session, else they
     may be continued. A turn that reaches beyond `limit` is taken in part, up to its last whole
-    tool group before it, only when what is left of it is larger than `tail_budget`. Groups that
-    wait for a result or reach beyond what is taken stay, and so do rows that answer one of
-    `answered_elsewhere`, calls of live rows before `rows`.
+    tool group before it, only when what is left of it is larger than `tail_budget`; where rows may
+    follow, only when those given hold more than `most_tokens`, which is what one pass can take.
+    Groups that wait for a result or reach beyond what is taken stay, and so do rows that answer
+    one of `answered_elsewhere`, calls of live rows before `rows`.
     """
     bundles = _bundles(rows)
     chosen: list[Exchange] = []
@@ -86,7 +88,7 @@ def find_exchanges(
         # Where this turn ends is not known then, and so neither whether it is whole. One that is
         # larger than the tail is cut whatever follows.
         cut_off = last is rows[-1] and not complete
-        if cut_off and size <= tail_budget + min_tokens:
+        if cut_off and size <= max(tail_budget + min_tokens, most_tokens):
             return LookFurther()
         whole = not cut_off and last.position < limit
         if not whole and size <= tail_budget:

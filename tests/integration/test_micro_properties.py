@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 from producers import Dialect, Session
 from storage import sessions
 from storage.rows import Row
+from tests.conversations import turn
 from tests.play import Play, Turn, micro_markers, person_rows, playing, shape, turns_of
 from tests.strategies import Transcript, one_turn_transcripts, transcripts
 from tests.validity import check_view
 from workers.limits import region_rules, session_threshold
+from workers.local_summariser import LocalSummariser
 from workers.marker import frame_tokens
 from workers.micro.plan import why_nothing_due
 from workers.regions import head_end, tail_start
@@ -190,3 +192,40 @@ def test_a_backlog_is_worked_off_by_one_job(transcript: Transcript) -> None:
         with play.database.read() as connection:
             settings_now = play.shop.settings.current().compression
             assert why_nothing_due(connection, session.key, settings_now) is not None
+
+
+def test_a_turn_of_two_hundred_tool_groups_is_cut_between_them_once_it_is_closed() -> None:
+    messages = turn(0, words=30, tools=200)
+    with watched(micro_compact_min_tokens=500) as (play, session, watch):
+        play.gateway.append(session, messages[:-1])
+        assert play.work_off() == []
+        play.say(session, Turn(messages[-1:], [None]))
+        play.work_off()
+        view = check_session(play, session, [Turn(messages, [])])
+        assert len(watch.before) == 1
+        assert view[0].opens_turn
+        assert len(view) < 20
+
+
+def test_a_turn_larger_than_the_summarisers_input_is_absorbed_in_as_few_parts_as_fit() -> None:
+    messages = turn(0, words=900, tools=120)
+    with watched() as (play, session, watch):
+        play.say(session, Turn(messages, []))
+        play.work_off()
+        check_session(play, session, [Turn(messages, [])])
+        size = sum(len(str(message)) for message in messages)
+        assert 2 <= len(watch.before) <= -(-size // LocalSummariser().input_chars) + 1
+
+
+def test_an_open_turn_is_left_alone_while_older_exchanges_are_absorbed() -> None:
+    with watched() as (play, session, _):
+        for number in range(12):
+            play.say(session, Turn(turn(number), []))
+        running = turn(99, tools=30)
+        receipt = play.gateway.append(session, running[:-1])
+        play.work_off()
+        view = play.view(session)
+        assert len(micro_markers(view)) == 1
+        assert [row.message for row in view if row.position >= receipt.first_position] == running[
+            :-1
+        ]

@@ -135,6 +135,8 @@ def _leave(shop: Workshop, claim: Claim, outcomes: list[PassOutcome]) -> tuple[D
             case NothingLeft():
                 if len(outcomes) == 1:
                     note(shop, connection, claim, "nothing_due")
+                # Of answers to plans that proved stale or were made by a late holder.
+                answers.drop_all(connection, claim.session_key)
                 jobs.finish(connection, database, claim)
             case _:
                 jobs.release(
