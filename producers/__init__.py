@@ -6,6 +6,7 @@ from producers.gateway import Gateway, Receipt, RewindError
 from producers.identifiers import IdentifierError
 from producers.session import Session
 from producers.usage import Usage, UsageError
+from producers.windows import WindowError
 from storage.errors import (
     DatabaseUnavailable,
     EventConflict,
@@ -38,4 +39,5 @@ __all__ = [
     "Undone",
     "Usage",
     "UsageError",
+    "WindowError",
 ]

@@ -20,6 +20,7 @@ from producers.identifiers import check_identifiers
 from producers.opening import Wanted, get_or_create
 from producers.session import Session
 from producers.usage import Usage
+from producers.windows import check_window
 from storage import events, jobs, messages, migrate, sessions, undo
 from storage.engine import Database
 from storage.errors import EventConflict, SessionClash, SessionNotFound, StorageError
@@ -121,12 +122,14 @@ class Gateway:
         known), `reserved_output` what of it is kept for answers. Model and window of an existing
         session are changed to what is given here. `system_prompt` is kept from the first time on.
         A title that the owner uses already gets a number. Raises `SessionClash` when the session
-        cannot be created or reopened because its chat has another one open, and
-        `IdentifierError` for a name that is empty or longer than 512 bytes.
+        cannot be created or reopened because its chat has another one open, `IdentifierError` for
+        a name that is empty or longer than 512 bytes, and `WindowError` for a window or reserve
+        that is no number of tokens or leaves no room.
         """
         check_identifiers(
             session_id=session_id, source=source, chat_id=chat_id, thread_id=thread_id, owner=owner
         )
+        check_window(context_window=context_window, reserved_output=reserved_output)
         wanted = Wanted(
             owner=self._owner if owner is None else owner,
             session_id=session_id,
@@ -160,7 +163,11 @@ class Gateway:
         reserved_output: int = 0,
         model_config: Mapping[str, Any] | None = None,
     ) -> None:
-        """Change the session's model and window; what was learned of the old one is dropped."""
+        """Change the session's model and window; what was learned of the old one is dropped.
+
+        Raises `WindowError` as `open_session` does.
+        """
+        check_window(context_window=context_window, reserved_output=reserved_output)
         with self._locked(session) as (connection, record):
             sessions.set_model(
                 connection,

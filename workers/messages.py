@@ -154,6 +154,8 @@ def _check_calls(message: Mapping[Any, Any], refuse: Any) -> None:
         function = call.get("function")
         if function is not None and not (isinstance(function, dict) and _text(function, "name")):
             refuse(f"tool_calls[{place}].function", "must be an object with a name")
+        if not isinstance(call.get("custom"), dict | None):
+            refuse(f"tool_calls[{place}].custom", "must be an object")
 
 
 def _lossy(value: Any, path: str = "", depth: int = 0) -> tuple[str, str] | None:  # noqa: PLR0911 - one per type

@@ -34,6 +34,9 @@ _NAME = re.compile(r"[^\w.:/\-]+")
 # shorter than what these windows hold beyond that.
 _WINDOW = 65_536
 
+_NAME_CHARS = 64
+_NAME_WINDOW = 4_096
+
 _FEWEST_CHARS_OF_A_CUT = 200
 
 
@@ -149,8 +152,11 @@ def _label(row: Row, tool: str | None) -> str:
 
 
 def _one_word(name: Any) -> str:
-    """A tool's name as one short word: it stands in a heading, where no text may be forged."""
-    return _NAME.sub("_", str(name))[:64]
+    """A tool's name as one short word: it stands in a heading, where no text may be forged.
+
+    Agents call things that are no tool, whole commands with their keys among them.
+    """
+    return _NAME.sub("_", redact(str(name)[:_NAME_WINDOW]))[:_NAME_CHARS]
 
 
 def _texts(content: Any) -> Iterable[str]:

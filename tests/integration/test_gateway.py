@@ -148,6 +148,7 @@ BAD: list[tuple[Any, str]] = [
     (assistant(None, tool_calls="look"), "tool_calls"),
     (assistant(None, tool_calls=[{**CALL, "id": ""}]), "tool_calls[0].id"),
     (assistant(None, tool_calls=[CALL, {**CALL, "function": {}}]), "tool_calls[1].function"),
+    (assistant(None, tool_calls=[{"id": "c", "custom": "look"}]), "tool_calls[0].custom"),
     ({"role": "tool", "content": "a"}, "tool_call_id"),
     ({"role": "tool", "content": "a", "tool_call_id": 5}, "tool_call_id"),
     ({"role": "tool", "tool_call_id": "c1"}, "content"),

@@ -11,8 +11,9 @@ from contextlib import contextmanager
 import pytest
 
 from producers import Session
-from storage import attempts, cursors
+from storage import attempts, cursors, guards
 from storage.cursors import CursorName
+from storage.guards import GuardName
 from storage.jobs import JobKind, JobState
 from tests.conversations import turn
 from tests.model_behaviours import (
@@ -176,6 +177,27 @@ def test_an_endpoint_that_is_down_skips_nothing_however_long_it_lasts(
         outcomes = micro_outcomes(play, 1)
         assert isinstance(outcomes[0], Absorbed)
         assert not jobs_open(play)
+
+
+@pytest.mark.parametrize("tries", [1, 3])
+def test_an_outage_is_over_when_the_model_answers_be_it_badly(sqlite_url: str, tries: int) -> None:
+    with ModelServer() as model, desk(sqlite_url, model) as (play, session):
+        model.always(Status(503))
+        micro_outcomes(play, 6)
+        assert outages(play, session) == 5
+        model.always(Empty())
+        micro_outcomes(play, tries)
+        assert outages(play, session) == 0
+        model.always(Status(503))
+        micro_outcomes(play, 1)
+        assert outages(play, session) == 1
+
+
+def outages(play: Play, session: Session) -> int:
+    """How many tries in a row found the endpoint down."""
+    with play.database.read() as connection:
+        held = guards.read_all(connection, session.key).get(GuardName.ENDPOINT_FAILURES)
+    return held.count if held else 0
 
 
 def test_a_secret_in_a_good_answer_is_redacted_before_it_is_stored(sqlite_url: str) -> None:

@@ -103,6 +103,16 @@ def test_secrets_are_redacted_in_text_parts_results_and_arguments() -> None:
         assert REDACTED in seen
 
 
+def test_a_tool_name_holds_no_secret() -> None:
+    answer = {**result("call_1", "x"), "name": f"curl -H 'Authorization: Bearer {SECRET}'"}
+    call = calling("call_1")
+    call["tool_calls"][0]["function"]["name"] = SECRET
+    beyond_its_cut = {**result("call_1", "x"), "name": "x " * 25 + SECRET}
+    given = [only(answer), only(call), only(beyond_its_cut)]
+    assert SECRET[:10] not in shown(given, "-" * MARK_CHARS)
+    assert only(call).calls[0][0] == "_REDACTED_"
+
+
 def test_arguments_under_a_secret_name_are_redacted_whole() -> None:
     arguments = json.dumps({"credentials": {"user": "ada", "pass": "rosebud"}, "page": 2})
     assert only(calling("call_1", arguments=arguments)).calls == (

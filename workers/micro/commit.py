@@ -34,6 +34,7 @@ from workers.micro.outcomes import (
 from workers.micro.plan import PassPlan
 from workers.prompts import TEMPLATE_VERSION
 from workers.summarising import SummariserError, Task
+from workers.threshold import NoUsableWindowError
 from workers.tokens import estimate_text
 from workers.workshop import Workshop
 
@@ -161,6 +162,8 @@ class Ending:
             else:
                 failures, subject = self.plan.failures + 1, self.plan.first_position
                 name = GuardName.MICRO_FAILURES
+                # It did answer, so its outage is over.
+                guards.clear(connection, key, GuardName.ENDPOINT_FAILURES)
             guards.put(
                 connection,
                 shop.database,
@@ -187,7 +190,12 @@ class Ending:
     def _skip(self, error: SummariserError) -> Skipped:
         with self._transaction() as (connection, session):
             cursors.move(connection, self.claim.session_key, CursorName.MICRO, self.plan.cursor)
-            guards.clear(connection, self.claim.session_key, GuardName.MICRO_FAILURES)
+            guards.clear(
+                connection,
+                self.claim.session_key,
+                GuardName.MICRO_FAILURES,
+                GuardName.ENDPOINT_FAILURES,
+            )
             self._record(connection, "skipped", session, error=error)
             self._go_on(connection)
         self.shop.reach("after-commit")
@@ -200,6 +208,7 @@ class Ending:
         mark, key = self.plan.request.replaced_tokens * 3 // 2, self.claim.session_key
         with self._transaction() as (connection, session):
             guards.put(connection, self.shop.database, key, GuardName.DEFRAG_MARK, subject=mark)
+            guards.clear(connection, key, GuardName.ENDPOINT_FAILURES)
             answers.drop(connection, key, self.plan.question)
             self._record(connection, "defrag_rejected", session, answer=answer, error=error)
             self._go_on(connection)
@@ -305,7 +314,10 @@ class Ending:
 def note(shop: Workshop, connection: Connection, claim: Claim, outcome: str) -> None:
     """Record a try that changed nothing and had no answer: `nothing_due` or `stale`."""
     session = sessions.fetch(connection, claim.session_key)
-    threshold = session_threshold(session, shop.settings.current().compression)
+    try:
+        threshold = session_threshold(session, shop.settings.current().compression).tokens
+    except NoUsableWindowError:
+        threshold = 0
     _record(
         shop,
         connection,
@@ -313,7 +325,7 @@ def note(shop: Workshop, connection: Connection, claim: Claim, outcome: str) -> 
         outcome=outcome,
         before=session,
         after=session,
-        threshold_tokens=threshold.tokens,
+        threshold_tokens=threshold,
         cursor=cursors.read(connection, claim.session_key, CursorName.MICRO),
     )
 

@@ -26,11 +26,14 @@ from workers.questions import question_key
 from workers.redaction import redact
 from workers.regions import RegionRules, head_end, tail_start
 from workers.summarising import Passage, SummaryRequest, Task
+from workers.threshold import NoUsableWindowError
 from workers.tokens import estimate_text
 from workers.transcript import tool_groups
 
 _PAGE = 64
 _UNITS_AT_ONCE = 32
+_CHARS_A_TOKEN = 4
+"""Of the text that has most characters to a token (ENGINE.md §3)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,8 @@ def plan_pass(
     `input_chars` is what one request to the summariser may hold, `today` the date for its prompt.
     """
     planner = _planner(connection, key, settings, input_chars, today)
+    if isinstance(planner, NothingDue):
+        return planner
     chosen = planner.choose()
     if isinstance(chosen, NothingDue):
         return chosen
@@ -87,15 +92,20 @@ def why_nothing_due(
     connection: Connection, key: int, settings: CompressionSettings
 ) -> NothingDue | None:
     """Why no pass can be made now; None when one can. Reads no text of messages."""
-    chosen = _planner(connection, key, settings, 0, date.min).choose()
+    planner = _planner(connection, key, settings, 0, date.min)
+    chosen = planner if isinstance(planner, NothingDue) else planner.choose()
     return chosen if isinstance(chosen, NothingDue) else None
 
 
 def _planner(
     connection: Connection, key: int, settings: CompressionSettings, input_chars: int, today: date
-) -> _Planner:
+) -> _Planner | NothingDue:
     session = sessions.fetch(connection, key)
-    threshold = session_threshold(session, settings)
+    try:
+        threshold = session_threshold(session, settings)
+    except NoUsableWindowError as error:
+        # The session's owner can mend that, the worker cannot; its turns go on being stored.
+        return NothingDue(str(error))
     markers = messages.read_markers(connection, key)
     return _Planner(
         connection=connection,
@@ -276,6 +286,7 @@ class _Planner:
                 min_tokens=self.settings.micro_compact_min_tokens,
                 tail_budget=self.rules.tail_budget,
                 answered_elsewhere=self._answered_elsewhere(rows, start),
+                most_tokens=self.input_chars // _CHARS_A_TOKEN,
                 complete=len(rows) < page,
             )
             if not isinstance(found, LookFurther):
