@@ -47,6 +47,7 @@ def get_or_create(connection: Connection, database: Database, wanted: Wanted) ->
     for _ in range(_TRIES):
         found = _find(connection, wanted)
         if found is not None:
+            _refuse_another_chat(found, wanted)
             return _bring_up_to_date(connection, found, wanted)
         created = _create(connection, database, wanted)
         if created is not None:
@@ -146,6 +147,18 @@ def _free_title(connection: Connection, wanted: Wanted) -> str | None:
     return free_title(
         title, lambda text: sessions.has_title(connection, owner=wanted.owner, title=text)
     )
+
+
+def _refuse_another_chat(found: SessionRecord, wanted: Wanted) -> None:
+    """Two chats never share a session, also not by an id that both give (ENGINE.md §12)."""
+    if wanted.chat_id is None or found.chat_id is None:
+        return
+    its = (found.source, found.chat_id, found.thread_id)
+    if its != (wanted.source, wanted.chat_id, wanted.thread_id):
+        raise SessionClash(
+            f"owner {wanted.owner!r}: session {found.id!r} belongs to chat {found.chat_id!r} of "
+            f"{found.source}, not to chat {wanted.chat_id!r} of {wanted.source}; leave the id out"
+        )
 
 
 def _refuse_chat_of_another(connection: Connection, wanted: Wanted) -> None:

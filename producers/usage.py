@@ -29,9 +29,10 @@ class Usage:
 
         Raises `UsageError` for a count that is no whole number from 0 up.
         """
-        if report is None or isinstance(report, Usage):
-            return report
-        counts = {name: _count(report, name) for name in cls.__dataclass_fields__}
+        if report is None:
+            return None
+        given = asdict(report) if isinstance(report, Usage) else report
+        counts = {name: _count(given, name) for name in cls.__dataclass_fields__}
         return cls(**counts)
 
     def dump(self) -> str:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from celery import Celery
 
 from schedules.beat import beat_schedule
-from tasks.settings import celery_settings
+from tasks.settings import broker_of, celery_settings
 from workers.settings_file import load_settings
 
 _settings = load_settings()
 
 app = Celery("afterturn-beat", set_as_current=False)
-app.conf.update(celery_settings(_settings.broker_url))
+app.conf.update(celery_settings(broker_of(_settings)))
 app.conf.beat_schedule = beat_schedule(_settings.schedule)

@@ -30,9 +30,11 @@ class GuardRecord:
 
 
 def read_all(connection: Connection, key: int) -> dict[GuardName, GuardRecord]:
-    """Every guard of a session."""
+    """Every guard of a session that this version knows."""
     found = connection.execute(
-        select(Guard.name, Guard.count, Guard.subject).where(Guard.session_key == key)
+        select(Guard.name, Guard.count, Guard.subject).where(
+            Guard.session_key == key, Guard.name.in_(list(GuardName))
+        )
     )
     return {GuardName(name): GuardRecord(count, subject) for name, count, subject in found}
 

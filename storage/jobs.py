@@ -26,6 +26,7 @@ from sqlalchemy import (
     exists,
     func,
     literal,
+    literal_column,
     or_,
     select,
     true,
@@ -38,6 +39,7 @@ from sqlalchemy.orm import aliased
 from storage import sessions
 from storage.engine import Database, clock, insert_of
 from storage.errors import FenceLost
+from storage.escape import EscapedText
 from storage.models import DUE_JOB, OPEN_JOB, RUNNING_JOB, Job, table_of
 
 MAX_CRASHES = 3
@@ -45,12 +47,20 @@ MAX_CRASHES = 3
 
 _J = Job
 _JOBS = table_of(Job)
-_DUE = (_J.id, _J.kind, _J.queue, _J.trigger, _J.session_key)
+# As text, since SQLAlchemy does not correlate a subquery with the table of a RETURNING.
+_SESSION_ID: ColumnElement[str] = literal_column(
+    '(SELECT sessions.id FROM sessions WHERE sessions."key" = jobs.session_key)', EscapedText()
+).label("session_id")
+_DUE = (_J.id, _J.kind, _J.queue, _J.trigger, _SESSION_ID)
 
 
 class JobKind(StrEnum):
     TURN = "turn"
     MICRO = "micro"
+
+
+# Jobs of a newer version are left to its workers while both run.
+_KNOWN_KIND = _J.kind.in_(list(JobKind))
 
 
 class JobState(StrEnum):
@@ -62,13 +72,13 @@ class JobState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DueJob:
-    """A job that a worker may claim: what a ring carries."""
+    """A job that a worker may claim: what a ring carries. `session` is the owner's id of it."""
 
     id: int
     kind: JobKind
     queue: str
     trigger: str
-    session_key: int
+    session: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +149,7 @@ def make_due(
             "ringing": int(ringing and delay_ms <= 0),
         },
     ).one()
-    return DueJob(row.id, kind, row.queue, row.trigger, key)
+    return _due(row)
 
 
 @cache
@@ -177,7 +187,7 @@ def _make_due(dialect: str, offset_ms: int) -> Any:
                 "updated_at": now,
             },
         )
-        .returning(job.id, job.queue, job.trigger)
+        .returning(*_DUE)
     )
 
 
@@ -407,7 +417,13 @@ def due_in_session(connection: Connection, database: Database, key: int) -> list
     rows = connection.execute(
         select(*_DUE)
         # Both, since SQLite does not see that a due job is an open one, which has the index.
-        .where(_J.session_key == key, sql(OPEN_JOB), sql(DUE_JOB), _J.run_at <= database.now())
+        .where(
+            _J.session_key == key,
+            sql(OPEN_JOB),
+            sql(DUE_JOB),
+            _KNOWN_KIND,
+            _J.run_at <= database.now(),
+        )
         .order_by(_J.strength.desc(), _J.run_at)
     )
     return [_due(row) for row in rows]
@@ -425,11 +441,11 @@ def all_jobs(connection: Connection, key: int) -> list[JobRecord]:
 
 def _unrung(now: ColumnElement[int], again_after_ms: int) -> tuple[Any, ...]:
     rung_long_ago = or_(_J.rung_at.is_(None), _J.rung_at <= now - again_after_ms)
-    return sql(DUE_JOB), _J.run_at <= now, rung_long_ago
+    return sql(DUE_JOB), _KNOWN_KIND, _J.run_at <= now, rung_long_ago
 
 
 def _due(row: Any) -> DueJob:
-    return DueJob(row.id, JobKind(row.kind), row.queue, row.trigger, row.session_key)
+    return DueJob(row.id, JobKind(row.kind), row.queue, row.trigger, row.session_id)
 
 
 def _records(connection: Connection, conditions: Sequence[Any]) -> list[JobRecord]:

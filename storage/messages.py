@@ -21,6 +21,7 @@ from sqlalchemy import (
 from sqlalchemy import text as sql
 
 from storage.models import (
+    AGENT_ROW,
     LIVE,
     LIVE_CALLS,
     LIVE_MARKER,
@@ -175,6 +176,18 @@ def read_markers(connection: Connection, key: int) -> list[Row]:
     return sorted(_read(connection, query), key=lambda row: row.order)
 
 
+def agent_rows(connection: Connection, key: int, *, start: int, limit: int) -> list[Row]:
+    """Outlines of the first `limit` live rows at or behind `start` that neither a person nor the
+    system wrote. The rows of people between them are not read."""
+    return _read(
+        connection,
+        select(*_OUTLINE)
+        .where(_M.session_key == key, sql(AGENT_ROW), _M.position >= start)
+        .order_by(_M.position)
+        .limit(limit),
+    )
+
+
 def live_calls_before(connection: Connection, key: int, position: int) -> frozenset[str]:
     """Ids of the tool calls that live rows before `position` make."""
     found = connection.execute(
@@ -204,6 +217,16 @@ def request_before(connection: Connection, key: int, position: int) -> Row | Non
         .limit(1),
     )
     return found[0] if found else None
+
+
+def request_place(connection: Connection, key: int, *, before: int) -> int | None:
+    """Position of the newest live request before position `before`."""
+    return connection.execute(
+        select(_M.position)
+        .where(_M.session_key == key, sql(OPENS_TURN), _M.active == 1, _M.position < before)
+        .order_by(_M.position.desc())
+        .limit(1)
+    ).scalar_one_or_none()
 
 
 def turn_starts(connection: Connection, key: int, *, newest: int) -> list[int]:

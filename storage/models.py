@@ -27,6 +27,10 @@ LIVE = "active = 1"
 LIVE_MARKER = "active = 1 AND summary_id IS NOT NULL"
 LIVE_CALLS = "active = 1 AND call_ids IS NOT NULL"
 OPENS_TURN = "opens_turn = 1"
+AGENT_ROW = (
+    "active = 1 AND (role = 'assistant' OR role = 'tool' OR origin = 'runtime' OR origin = 'tool')"
+)
+"""Live rows that micro-compaction may absorb: what a person or the system wrote is none."""
 MESSAGE_ROW = "kind = 'message'"
 OPEN_JOB = "state IN ('due', 'running')"
 DUE_JOB = "state = 'due'"
@@ -192,6 +196,13 @@ class Message(Base):
             "position",
             sqlite_where=sql(LIVE_CALLS),
             postgresql_where=sql(LIVE_CALLS),
+        ),
+        Index(
+            "ix_messages_agent",
+            "session_key",
+            "position",
+            sqlite_where=sql(AGENT_ROW),
+            postgresql_where=sql(AGENT_ROW),
         ),
         Index(
             "ix_messages_turns",

@@ -9,6 +9,7 @@ from celery import Celery
 from celery.exceptions import Retry
 
 from tasks.ring import ring
+from workers.micro.outcomes import Failed
 from workers.work import Crashed, NotClaimed, Worked, work
 from workers.workshop import Workshop
 
@@ -18,29 +19,38 @@ class JobDead(Exception):
     goes on with the next turn."""
 
 
-def work_and_conclude(app: Celery, workshop: Workshop, job_id: int) -> str:
+def work_and_conclude(app: Celery, workshop: Workshop, job_id: int, session: str) -> str:
     """Work a job, ring for what is due next, and say in a few words what was done.
 
     A try that will be repeated ends as RETRY: the exception is raised, but no message is sent,
-    for the row waits by its `run_at`. A dead job ends as FAILURE.
+    for the row waits by its `run_at`. A dead job ends as FAILURE. `session` is for the words.
     """
     match work(workshop, job_id):
         case NotClaimed():
-            return "not claimed"
+            return "already taken"
         case Worked() as done:
             ring(app, done.due)
-            if done.retry_ms is not None:
-                raise Retry(_summary(done), when=_later(done.retry_ms))
+            if done.failed is not None:
+                raise _retry(session, _reason(done.failed), done.failed.delay_ms)
             return _summary(done)
-        case Crashed(error, dead, retry_ms):
+        case Crashed(error, dead, retry_ms, due):
+            ring(app, due)
             if dead:
-                raise JobDead(type(error).__name__)
-            raise Retry(type(error).__name__, when=_later(retry_ms))
+                raise JobDead(f"session {session}: {type(error).__name__} at every attempt")
+            raise _retry(session, type(error).__name__, retry_ms)
 
 
-def _later(milliseconds: int) -> datetime:
-    """For display only; the row's `run_at`, by the database's clock, is what counts."""
-    return datetime.now(UTC) + timedelta(milliseconds=milliseconds)
+def _retry(session: str, reason: str, delay_ms: int) -> Retry:
+    seconds = delay_ms / 1000
+    text = f"session {session}: {reason}; again in {seconds:.0f} s"
+    # The time is for display only; the row's `run_at`, by the database's clock, is what counts.
+    return Retry(text, when=datetime.now(UTC) + timedelta(seconds=seconds))
+
+
+def _reason(failed: Failed) -> str:
+    return f"{failed.model}: {failed.error_class.value}" + (
+        f" ({failed.detail})" if failed.detail else ""
+    )
 
 
 def _summary(done: Worked) -> str:

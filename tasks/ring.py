@@ -25,7 +25,7 @@ def ring(app: Celery, due: Iterable[DueJob], *, level: int = logging.WARNING) ->
         try:
             app.send_task(
                 TASK_OF_KIND[job.kind],
-                kwargs={"job_id": job.id, "session": job.session_key, "trigger": job.trigger},
+                kwargs={"job_id": job.id, "session": job.session, "trigger": job.trigger},
                 queue=job.queue,
                 ignore_result=True,
             )

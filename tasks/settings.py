@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from kombu import Queue
 
 from tasks import names
+from workers.settings import Settings
 
 SOCKET_SECONDS = 0.25
 """Longest wait for one answer of the broker while ringing."""
@@ -23,6 +24,19 @@ RING_RETRY = {
     "interval_step": 0.05,
     "interval_max": 0.05,
 }
+
+
+def broker_of(settings: Settings) -> str:
+    """The configured broker's URL, for programs that have nothing to do without one.
+
+    Ends the program with one line where there is none.
+    """
+    if settings.broker_url is None:
+        raise SystemExit(
+            "no broker is configured: set broker_url in the configuration or BROKER_URL in the "
+            "environment, or run `afterturn up`, which needs none"
+        )
+    return settings.broker_url
 
 
 def celery_settings(broker_url: str | None, *, ringing_only: bool = False) -> dict[str, Any]:

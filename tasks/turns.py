@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from celery import Celery
 
+from storage.errors import StorageError
 from tasks.conclusion import WorkshopSource, work_and_conclude
 from tasks.names import FINALIZE
 
@@ -12,6 +13,6 @@ def define(app: Celery, workshop: WorkshopSource) -> None:
     """Give `app` the task."""
 
     # A shared task would be given to every later application too, in place of its own.
-    @app.task(name=FINALIZE, shared=False)
-    def finalize(job_id: int, **_facts: object) -> str:
-        return work_and_conclude(app, workshop(), job_id)
+    @app.task(name=FINALIZE, shared=False, throws=(StorageError,))
+    def finalize(job_id: int, session: str = "", **_facts: object) -> str:
+        return work_and_conclude(app, workshop(), job_id, session)

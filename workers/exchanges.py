@@ -66,6 +66,7 @@ def find_exchanges(
     answered_elsewhere: Collection[str] = (),
     most_tokens: int = 0,
     complete: bool,
+    settled: bool = False,
 ) -> Found | TooLittle | LookFurther:
     """Choose the oldest whole exchanges of `rows` until they hold `min_tokens`.
 
@@ -75,7 +76,8 @@ def find_exchanges(
     tool group before it, only when what is left of it is larger than `tail_budget`; where rows may
     follow, only when those given hold more than `most_tokens`, which is what one pass can take.
     Groups that wait for a result or reach beyond what is taken stay, and so do rows that answer
-    one of `answered_elsewhere`, calls of live rows before `rows`.
+    one of `answered_elsewhere`, calls of live rows before `rows`. With `settled`, a call that so
+    many rows have not answered counts as lost; else rows behind one may have to be looked for.
     """
     bundles = _bundles(rows)
     chosen: list[Exchange] = []
@@ -93,7 +95,8 @@ def find_exchanges(
         whole = not cut_off and last.position < limit
         if not whole and size <= tail_budget:
             break
-        exchange = _exchange(rows, segment, bundles, limit, answered_elsewhere, cut_off=cut_off)
+        may_wait = cut_off and not settled
+        exchange = _exchange(rows, segment, bundles, limit, answered_elsewhere, cut_off=may_wait)
         if cut_off and not exchange.units:
             return LookFurther()
         if exchange.units:

@@ -31,19 +31,21 @@ class Worked:
     due: tuple[DueJob, ...]
 
     @property
-    def retry_ms(self) -> int | None:
-        """Milliseconds until the next try, where the last one failed."""
+    def failed(self) -> Failed | None:
+        """The last pass, where it failed and will be tried again."""
         last = self.passes[-1] if self.passes else None
-        return last.delay_ms if isinstance(last, Failed) else None
+        return last if isinstance(last, Failed) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Crashed:
-    """The job raised something that nobody foresaw. `dead` says that it is not tried again."""
+    """The job raised something that nobody foresaw. `dead` says that it is not tried again, `due`
+    are the jobs to ring for now."""
 
     error: BaseException
     dead: bool
     retry_ms: int
+    due: tuple[DueJob, ...] = ()
 
 
 def work(shop: Workshop, job_id: int) -> NotClaimed | Worked | Crashed:
@@ -98,6 +100,7 @@ def _crashed(shop: Workshop, claim: Claim, error: Exception) -> Crashed:
                     reason=reason,
                     attempt_counts=True,
                 )
+            due = tuple(jobs.due_in_session(connection, shop.database, claim.session_key))
     except FenceLost:
         return Crashed(error, dead=False, retry_ms=0)
-    return Crashed(error, dead, delay_ms)
+    return Crashed(error, dead, delay_ms, due)

@@ -313,8 +313,9 @@ class TestUsage:
     ) -> None:
         session = gateway.open_session("s")
         before = contents(database)
-        with pytest.raises(UsageError, match=r"usage\.prompt_tokens: must be a whole number"):
-            gateway.finalize_turn(session, turn(1), usage={"prompt_tokens": count})
+        for report in ({"prompt_tokens": count}, Usage(prompt_tokens=count)):
+            with pytest.raises(UsageError, match=r"usage\.prompt_tokens: must be a whole number"):
+                gateway.finalize_turn(session, turn(1), usage=report)
         assert contents(database) == before
 
 

@@ -258,3 +258,11 @@ def test_the_longest_names_that_are_taken_fit_every_index(gateway: Gateway) -> N
         session, [{"role": "user", "content": "hello"}], event_id="e" + "ø" * 255
     )
     assert receipt.rows == 1
+
+
+def test_an_id_that_another_chat_gave_is_no_way_into_its_session(gateway: Gateway) -> None:
+    session = gateway.open_session("same", source="telegram", chat_id="1")
+    assert gateway.open_session("same", source="telegram", chat_id="1") == session
+    assert gateway.open_session("same") == session
+    with pytest.raises(SessionClash, match="belongs to chat '1' of telegram"):
+        gateway.open_session("same", source="telegram", chat_id="2")

@@ -97,7 +97,7 @@ def test_a_connection_is_as_good_as_new_after_a_failed_write(database: Database)
     for _ in range(30):  # more than the pool holds
         with pytest.raises(StoppedHere):
             stop()
-    assert session.make_due().session_key == session.key
+    assert session.make_due().session == session.record().id
 
 
 def test_the_clock_is_the_databases_and_an_offset_moves_it(database: Database) -> None:

@@ -119,7 +119,7 @@ def test_a_conversation_of_the_first_revision_goes_on_after_the_upgrade(empty: D
     ]
     assert session.view()[1].summary == "old summary"
     assert session.append([user("new")]) == range(3, 4)
-    assert session.make_due().session_key == 1
+    assert session.make_due().session == session.record().id
     undone = session.undo()
     assert undone is not None
     assert undone.rows_restored == 1

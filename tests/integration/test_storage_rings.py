@@ -36,7 +36,7 @@ def test_a_due_job_that_nobody_rang_for_is_rung_for(worker: Worker, session: Sto
     due = session.make_due(JobKind.MICRO, queue="micro", trigger="turn")
     assert worker.any_due()
     assert worker.ring() == [due]
-    assert due == DueJob(due.id, JobKind.MICRO, "micro", "turn", session.key)
+    assert due == DueJob(due.id, JobKind.MICRO, "micro", "turn", session.record().id)
 
 
 def test_a_job_is_rung_for_once_in_a_while(worker: Worker, session: StoredSession) -> None:
@@ -164,3 +164,13 @@ def test_a_session_is_rung_for_what_is_due_in_it(database: Database, worker: Wor
     assert worker.after(MINUTE).due_in(session.key) == [micro, turn]
     worker.take(micro)
     assert worker.after(MINUTE).due_in(session.key) == [turn]
+
+
+def test_jobs_of_a_newer_version_are_left_to_its_workers(
+    database: Database, worker: Worker, session: StoredSession
+) -> None:
+    session.make_due()
+    with database.write() as connection:
+        connection.execute(text("UPDATE jobs SET kind = 'from tomorrow'"))
+    assert not worker.any_due()
+    assert worker.ring() == []

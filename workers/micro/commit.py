@@ -185,7 +185,7 @@ class Ending:
                 attempt_counts=False,
             )
         self.shop.reach("after-commit")
-        return Failed(error.error_class, delay_ms)
+        return Failed(error.error_class, delay_ms, shop.summariser.model, error.detail)
 
     def _skip(self, error: SummariserError) -> Skipped:
         with self._transaction() as (connection, session):

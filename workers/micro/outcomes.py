@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from workers.summarising import ErrorClass
 
@@ -40,10 +40,15 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """No usable answer came; the job is due again after `delay_ms`."""
+    """No usable answer came; the job is due again after `delay_ms`.
+
+    `model` was asked; `detail` says what happened in a few words, without any text of ours.
+    """
 
     error_class: ErrorClass
     delay_ms: int
+    model: str = field(default="", compare=False)
+    detail: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,8 @@ from workers.tokens import estimate_text
 from workers.transcript import tool_groups
 
 _PAGE = 64
+_FARTHEST = 1024
+"""Rows behind a call after which its missing result is not looked for any further."""
 _UNITS_AT_ONCE = 32
 _CHARS_A_TOKEN = 4
 """Of the text that has most characters to a token (ENGINE.md §3)."""
@@ -248,7 +250,8 @@ class _Planner:
         while True:
             rows = messages.read_forward(self.connection, self.session.key, start=0, limit=limit)
             complete = len(rows) < limit
-            end = head_end(rows, self.rules, complete=complete)
+            settled = complete or limit > _FARTHEST
+            end = head_end(rows, self.rules, complete=settled)
             if end < len(rows):
                 head = rows[end].position
                 break
@@ -275,6 +278,35 @@ class _Planner:
         return tail if opened is None else min(tail, opened)
 
     def _find(self, start: int, limit: int) -> Found | TooLittle:
+        held = self._held(start, limit)
+        if held is None:
+            return TooLittle(0)
+        first, tokens = held
+        if tokens < self.settings.micro_compact_min_tokens:
+            return TooLittle(tokens)
+        return self._find_from(self._turn_of(first, start), limit)
+
+    def _held(self, start: int, limit: int) -> tuple[int, int] | None:
+        """Position of the first row that could be absorbed, and the tokens of the first ones.
+
+        Where people write much and the agent little, this is all that is read.
+        """
+        most = _PAGE
+        while True:
+            rows = messages.agent_rows(self.connection, self.session.key, start=start, limit=most)
+            tokens = sum(row.tokens for row in rows if row.position < limit)
+            enough = tokens >= self.settings.micro_compact_min_tokens
+            if enough or len(rows) < most or rows[-1].position >= limit:
+                inside = rows and rows[0].position < limit
+                return (rows[0].position, tokens) if inside else None
+            most *= 2
+
+    def _turn_of(self, position: int, start: int) -> int:
+        """Where to begin to read for the turn of a row: its request, or `start` behind that."""
+        request = messages.request_place(self.connection, self.session.key, before=position)
+        return max(start, request or 0)
+
+    def _find_from(self, start: int, limit: int) -> Found | TooLittle:
         page = _PAGE
         while True:
             rows = messages.read_forward(self.connection, self.session.key, start=start, limit=page)
@@ -288,6 +320,7 @@ class _Planner:
                 answered_elsewhere=self._answered_elsewhere(rows, start),
                 most_tokens=self.input_chars // _CHARS_A_TOKEN,
                 complete=len(rows) < page,
+                settled=page > _FARTHEST,
             )
             if not isinstance(found, LookFurther):
                 return found

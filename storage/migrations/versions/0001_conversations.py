@@ -10,6 +10,10 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
+_AGENT_ROW = (
+    "active = 1 AND (role = 'assistant' OR role = 'tool' OR origin = 'runtime' OR origin = 'tool')"
+)
+
 
 def upgrade() -> None:
     op.create_table(
@@ -190,6 +194,14 @@ def upgrade() -> None:
         unique=False,
         sqlite_where=sa.text("active = 1 AND summary_id IS NOT NULL"),
         postgresql_where=sa.text("active = 1 AND summary_id IS NOT NULL"),
+    )
+    op.create_index(
+        "ix_messages_agent",
+        "messages",
+        ["session_key", "position"],
+        unique=False,
+        sqlite_where=sa.text(_AGENT_ROW),
+        postgresql_where=sa.text(_AGENT_ROW),
     )
     op.create_index(
         "ix_messages_turns",
