@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import rich_utils
 
 from afterturn.commands import config, db, sessions
 from afterturn.commands.context import context
@@ -21,12 +22,15 @@ from afterturn.commands.worker import worker
 from afterturn.console import Output
 from afterturn.exits import Exit, ReaderGone
 from afterturn.failures import explain
+from afterturn.installation import OURS, version_of
 from afterturn.invocation import Invocation
 from afterturn.logs import LogLevel, log_to_stderr
+from afterturn.plain_help import Command, Group
 
 EXIT_CODES = "Exit codes: " + "; ".join(f"{code.value} {code.meaning}" for code in Exit) + "."
 
 app = typer.Typer(
+    cls=Group,
     name="afterturn",
     help="Durable workers for the memory of long-running agents.",
     epilog=EXIT_CODES,
@@ -36,6 +40,12 @@ app = typer.Typer(
 )
 
 log = logging.getLogger(__name__)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        Output().show(f"afterturn {version_of(OURS)}")
+        raise typer.Exit
 
 
 @app.callback()
@@ -52,20 +62,26 @@ def _options(
     debug: Annotated[
         bool, typer.Option("--debug", help="Log everything, and show where a fault happened.")
     ] = False,
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_show_version, help="Print the version, and end."
+        ),
+    ] = False,
 ) -> None:
     log_to_stderr(LogLevel.DEBUG if debug else LogLevel.WARNING)
     context.obj = Invocation(config=config, owner=owner)
 
 
-app.command()(demo)
-app.command()(up)
-app.command()(worker)
+app.command(cls=Command)(demo)
+app.command(cls=Command)(up)
+app.command(cls=Command)(worker)
 app.add_typer(sessions.application, name="sessions")
-app.command()(context)
-app.command()(undo)
+app.command(cls=Command)(context)
+app.command(cls=Command)(undo)
 app.add_typer(config.application, name="config")
 app.add_typer(db.application, name="db")
-app.command()(doctor)
+app.command(cls=Command)(doctor)
 
 
 def run(arguments: list[str] | None = None) -> int:
@@ -74,6 +90,9 @@ def run(arguments: list[str] | None = None) -> int:
         if isinstance(stream, TextIOWrapper):
             # Conversations hold characters that a stream's encoding may lack.
             stream.reconfigure(errors="backslashreplace")
+    if os.environ.get("NO_COLOR"):
+        # Help would be dim and bold all the same.
+        rich_utils.COLOR_SYSTEM = None
     try:
         return app(arguments, prog_name="afterturn", standalone_mode=False) or Exit.OK
     except ReaderGone:

@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from rich.console import Console, RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from afterturn.exits import ReaderGone
@@ -62,12 +63,29 @@ class Output:
 
 
 class _Console(Console):
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print; where nobody looks at a screen, without the blanks that fill a table's lines."""
+        if self.is_terminal or not any(isinstance(one, Table) for one in objects):
+            super().print(*objects, **options)
+            return
+        with self.capture() as written:
+            super().print(*objects, **options)
+        lines = written.get().split("\n")
+        super().out("\n".join(line.rstrip(" ") for line in lines), end="", highlight=False)
+
     def on_broken_pipe(self) -> None:
         raise ReaderGone
 
 
 def _console(*, stderr: bool) -> Console:
-    console = _Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+    console = _Console(
+        stderr=stderr,
+        markup=False,
+        emoji=False,
+        highlight=False,
+        # Rich itself leaves bold and dim on; who wants no colour wants no codes (NO_COLOR).
+        color_system=None if os.environ.get("NO_COLOR") else "auto",
+    )
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.size = PIPE_SIZE
     return console

@@ -5,12 +5,20 @@ Their names (`storage`, `tasks`, …) are generic, so another distribution may s
 
 from __future__ import annotations
 
-from importlib.metadata import packages_distributions
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from importlib.util import find_spec
 from pathlib import Path
 
 PACKAGES = ("afterturn", "producers", "schedules", "storage", "tasks", "workers")
 OURS = "afterturn"
+
+
+def version_of(distribution: str) -> str:
+    """The version of an installed distribution, in words where there is none."""
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return "(not installed)"
 
 
 def shared_packages() -> dict[str, list[str]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import typer
 
+from afterturn.database_file import NoDatabaseFile, missing_file
 from producers.gateway import Gateway
 from storage import migrate
 from storage.engine import Database, open_database
@@ -38,12 +39,15 @@ class Invocation:
         return SettingsSource.following(self.config)
 
     @contextmanager
-    def database(self) -> Iterator[tuple[Database, Settings]]:
+    def database(self, *, create: bool = False) -> Iterator[tuple[Database, Settings]]:
         """The database with usable tables, and the settings that name it.
 
-        Raises `SettingsError` and `StorageError`.
+        A SQLite file that is not there is made only where that is wanted: the name of one may be
+        mistyped. Raises `SettingsError`, `StorageError` and `NoDatabaseFile`.
         """
         settings = self.settings()
+        if not create and missing_file(settings.database_url) is not None:
+            raise NoDatabaseFile(settings.database_url)
         database = open_database(settings.database_url)
         try:
             migrate.ensure(database)
@@ -53,7 +57,10 @@ class Invocation:
 
     @contextmanager
     def gateway(self) -> Iterator[Gateway]:
-        """A gateway of the owner that was named. Raises `SettingsError` and `StorageError`."""
+        """A gateway of the owner that was named, on a database that is there.
+
+        Raises `SettingsError`, `StorageError` and `NoDatabaseFile`.
+        """
         with (
             self.database() as (database, settings),
             Gateway(settings, owner=self.owner, database=database) as gateway,

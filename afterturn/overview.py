@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from storage import attempts, cursors, jobs, sessions, summaries
+from sqlalchemy import Connection, select
+
+from storage import attempts, cursors, guards, jobs, sessions, summaries
 from storage.attempts import AttemptRecord
 from storage.cursors import CursorName
 from storage.engine import Database
 from storage.errors import SessionNotFound
+from storage.guards import GuardName
 from storage.jobs import JobRecord
+from storage.models import Summary
 from storage.sessions import SessionRecord
-from storage.summaries import SummaryKind, SummaryRecord
+from storage.summaries import SummaryKind, SummaryRecord, SummaryStatus
 from workers.compression_settings import CompressionSettings
 from workers.limits import session_threshold
 from workers.threshold import NoUsableWindowError, Threshold
 
+_FAILURES = (GuardName.MICRO_FAILURES, GuardName.ENDPOINT_FAILURES)
 ROLLING = frozenset({SummaryKind.MICRO, SummaryKind.DEFRAG})
 
 
@@ -41,7 +47,9 @@ class Fullness:
 @dataclass(frozen=True, slots=True)
 class Overview:
     """All that `sessions show` tells. `cursor` is the position of the first message that
-    micro-compaction has not absorbed; attempts are the newest ones, oldest first."""
+    micro-compaction has not absorbed; attempts are the newest ones, oldest first; `undone` are
+    the summaries among theirs that were taken back. `failures` counts the failed tries in a row,
+    `now` is the database's time in milliseconds since 1970."""
 
     session: SessionRecord
     fullness: Fullness
@@ -49,6 +57,9 @@ class Overview:
     rolling_summary: SummaryRecord | None
     open_jobs: tuple[JobRecord, ...]
     attempts: tuple[AttemptRecord, ...]
+    undone: frozenset[int]
+    failures: int
+    now: int
 
 
 def read_overview(
@@ -65,6 +76,8 @@ def read_overview(
         if session is None:
             raise SessionNotFound(session_id, owner)
         key = session.key
+        newest = attempts.newest(connection, key, limit=newest_attempts)
+        held = guards.read_all(connection, key)
         live = [s for s in summaries.all_live(connection, key) if s.kind in ROLLING]
         return Overview(
             session=session,
@@ -72,5 +85,14 @@ def read_overview(
             cursor=cursors.read(connection, key, CursorName.MICRO),
             rolling_summary=live[-1] if live else None,
             open_jobs=tuple(jobs.open_jobs(connection, key)),
-            attempts=tuple(attempts.newest(connection, key, limit=newest_attempts)),
+            attempts=tuple(newest),
+            undone=_undone(connection, newest),
+            failures=sum(held[name].count for name in _FAILURES if name in held),
+            now=connection.execute(select(database.now())).scalar_one(),
         )
+
+
+def _undone(connection: Connection, attempts: Sequence[AttemptRecord]) -> frozenset[int]:
+    made = [attempt.summary_id for attempt in attempts if attempt.summary_id is not None]
+    undone = select(Summary.id).where(Summary.id.in_(made), Summary.status == SummaryStatus.UNDONE)
+    return frozenset(connection.execute(undone).scalars())

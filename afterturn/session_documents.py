@@ -65,7 +65,13 @@ def overview_document(overview: Overview) -> dict[str, Any]:
             }
             for job in overview.open_jobs
         ],
+        "failed_tries_in_a_row": overview.failures,
         "attempts": [
-            {**asdict(attempt), "occupancy": attempt.occupancy} for attempt in overview.attempts
+            {
+                **asdict(attempt),
+                "occupancy": attempt.occupancy,
+                "undone": attempt.summary_id in overview.undone,
+            }
+            for attempt in overview.attempts
         ],
     }

@@ -5,8 +5,7 @@ from __future__ import annotations
 from afterturn.console import Output
 from afterturn.overview import Fullness, Overview
 from afterturn.words import cell, columns, count, duration, facts, moment, number, share
-from storage.attempts import AttemptRecord
-from storage.jobs import JobRecord
+from storage.jobs import JobRecord, JobState
 from storage.sessions import SessionRecord
 from workers.limits import DEFAULT_WINDOW
 
@@ -21,6 +20,8 @@ def show_list(
     wide = output.results.width >= WIDE
     rows = [_line(*line, wide=wide, all_owners=all_owners) for line in lines]
     table = columns(*rows[0])
+    # An id is for copying: the title gives way, not the id.
+    next(column for column in table.columns if column.header == "session").no_wrap = True
     for row in rows:
         table.add_row(*map(cell, row.values()))
     output.show(table)
@@ -76,7 +77,8 @@ def show_one(output: Output, overview: Overview) -> None:
                 ("cursor", f"position {overview.cursor} of {record.next_position}"),
                 (
                     "rolling summary",
-                    f"{number(summary.tokens)} tokens for positions {summary.first_position} to "
+                    f"{number(summary.tokens)} tokens, covers up to position "
+                    f"{summary.last_position}; last pass {summary.first_position} to "
                     f"{summary.last_position}"
                     if summary
                     else "none yet",
@@ -87,39 +89,52 @@ def show_one(output: Output, overview: Overview) -> None:
             ]
         )
     )
-    _show_jobs(output, overview.open_jobs)
-    _show_attempts(output, overview.attempts)
+    _show_jobs(output, overview)
+    _show_attempts(output, overview)
 
 
-def _show_jobs(output: Output, open_jobs: tuple[JobRecord, ...]) -> None:
-    if not open_jobs:
+def _show_jobs(output: Output, overview: Overview) -> None:
+    if overview.failures:
+        output.show("", f"Failed tries in a row: {number(overview.failures)}.")
+    if not overview.open_jobs:
         output.show("", "No job is open.")
         return
-    table = columns(">job", "kind", "state", "queue", "due at", ">attempt", "reason", title="Jobs")
-    for job in open_jobs:
+    table = columns(
+        ">job", "kind", "state", "queue", "due at", "next try", ">attempt", "reason", title="Jobs"
+    )
+    for job in overview.open_jobs:
         table.add_row(
             str(job.id),
             job.kind,
             job.state,
             job.queue,
             moment(job.run_at),
+            _next_try(job, overview.now),
             str(job.attempt),
             cell(job.reason or ""),
         )
     output.show("", table)
 
 
-def _show_attempts(output: Output, attempts: tuple[AttemptRecord, ...]) -> None:
-    if not attempts:
+def _next_try(job: JobRecord, now: int) -> str:
+    if job.state is not JobState.DUE:
+        return "runs"
+    return f"in {duration(job.run_at - now)}" if job.run_at > now else "now"
+
+
+def _show_attempts(output: Output, overview: Overview) -> None:
+    if not overview.attempts:
         return
     table = columns(
         "outcome", ">absorbed", ">live before", ">after", ">summary", "model", ">took",
         title="Last passes, oldest first",
     )  # fmt: skip
-    for attempt in attempts:
+    for attempt in overview.attempts:
         outcome = attempt.outcome
         if attempt.error_class:
             outcome += f" ({attempt.error_class})"
+        if attempt.summary_id in overview.undone:
+            outcome += ", undone"
         table.add_row(
             outcome,
             number(attempt.absorbed_tokens),

@@ -16,7 +16,7 @@ from workers.endpoints import (
     resolve_endpoint,
 )
 from workers.setting_types import Allowed, Block, Seconds, Unit
-from workers.urls import database_url, default_database_url
+from workers.urls import broker_url, database_url, default_database_url
 
 __all__ = [
     "AuxiliarySettings",
@@ -104,7 +104,4 @@ class Settings(Block):
     @field_validator("broker_url")
     @classmethod
     def _is_a_broker(cls, value: str | None) -> str | None:
-        scheme, separator, _ = (value or "").partition("://")
-        if value is not None and not (scheme and separator):
-            raise ValueError("needs to be a URL such as redis://localhost:6379/0")
-        return value
+        return None if value is None else broker_url(value)

@@ -16,6 +16,17 @@ _ALIASES = {
     "postgresql": "postgresql+psycopg",
 }
 
+BROKER_SCHEMES = (
+    "amqp", "amqps", "azureservicebus", "azurestoragequeues", "confluentkafka", "consul", "etcd",
+    "filesystem", "gcpubsub", "kafka", "librabbitmq", "memory", "mongodb", "pgmq", "pyamqp",
+    "pyro", "qpid", "redis", "rediss", "sentinel", "slmq", "sqla", "sqlalchemy", "sqs", "zookeeper",
+)  # fmt: skip
+"""The transports that Celery knows by name. Whether the library of one is installed shows when
+it is used."""
+
+_BROKERS_WITH_PORTS = frozenset({"amqp", "amqps", "pyamqp", "redis", "rediss", "sentinel"})
+_SCHEME = re.compile(r"[a-z][a-z0-9.-]*(\+[a-z0-9.+-]+)?", re.I)
+
 
 def default_database_url() -> str:
     """Return the URL of the SQLite file `afterturn.db` in the user's data directory.
@@ -51,6 +62,40 @@ def database_url(text: str) -> str:
 
 def _is_in_memory(url: URL) -> bool:
     return url.database in {None, "", ":memory:"} or url.query.get("mode") == "memory"
+
+
+def broker_url(text: str) -> str:
+    """Return `text` if it is the URL of a broker, or several separated by semicolons.
+
+    Raises `ValueError` for a scheme that Celery does not know and for a port that is no port.
+    The message never repeats more than the scheme.
+    """
+    for url in text.split(";"):
+        scheme, separator, _ = url.partition("://")
+        if not separator or not _SCHEME.fullmatch(scheme):
+            raise ValueError("needs to be a URL such as redis://localhost:6379/0")
+        # What follows a plus belongs to the library of the transport, as in sqla+sqlite. Celery
+        # takes what is before it as it stands, and a whole scheme in any case.
+        transport, plus, _ = scheme.partition("+")
+        transport = transport if plus else transport.lower()
+        if transport not in BROKER_SCHEMES:
+            raise ValueError(
+                f"scheme {scheme!r} is no transport that Celery knows; use redis://, rediss:// or "
+                "amqp://"
+            )
+        if transport in _BROKERS_WITH_PORTS and not _has_readable_port(url):
+            raise ValueError(
+                "the port cannot be read, it needs to be a number from 1 to 65535; write special "
+                "characters in user and password as %XX"
+            )
+    return text
+
+
+def _has_readable_port(url: str) -> bool:
+    try:
+        return urlsplit(url).port != 0
+    except ValueError:
+        return False
 
 
 def http_url(text: str) -> str:

@@ -15,6 +15,7 @@ from afterturn.commands.options import AsJson
 from afterturn.console import Output
 from afterturn.exits import Exit
 from afterturn.invocation import Invocation
+from afterturn.plain_help import Command, Group
 from afterturn.summarisers import describe_summarisers, summariser_names
 from afterturn.words import facts
 from workers.planned_settings import WITHOUT_EFFECT
@@ -24,11 +25,11 @@ from workers.settings_file import load_settings, settings_path
 from workers.urls import masked_url
 
 application = typer.Typer(
-    help="Check the configuration, or print an example.", no_args_is_help=True
+    cls=Group, help="Check the configuration, or print an example.", no_args_is_help=True
 )
 
 
-@application.command()
+@application.command(cls=Command)
 def check(
     context: typer.Context,
     file: Annotated[
@@ -66,7 +67,7 @@ def check(
     _show(output, place, settings)
 
 
-@application.command("show-example")
+@application.command("show-example", cls=Command)
 def show_example() -> None:
     """Print a configuration file with every setting at its default, each explained."""
     Output().text(files("afterturn").joinpath("config.example.yaml").read_text("utf-8"))

@@ -43,7 +43,8 @@ def demo(
         ),
     ] = None,
     session: Annotated[
-        str | None, typer.Option(metavar="ID", help="Which of several sessions in FILE.")
+        str | None,
+        typer.Option(metavar="ID", help="Which of several sessions in FILE. Default: the first."),
     ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Play at most so many turns.")] = None,
     window: Annotated[
@@ -64,6 +65,11 @@ def demo(
     """
     output = Output(as_json=as_json)
     conversation = _read(transcript, session)
+    if conversation.one_of_several:
+        output.notice(
+            f"Playing {conversation.id!r}, the first of several sessions in {transcript}; "
+            "--session ID plays another."
+        )
     turns = split_turns(conversation.messages)[:limit]
     settings, place = _settings(context), _database(database)
     if not as_json:

@@ -31,13 +31,20 @@ _STYLES = {Status.OK: "green", Status.WARN: "yellow", Status.FAIL: "bold red"}
 def doctor(
     context: typer.Context,
     ask_model: Annotated[
-        bool, typer.Option(help="Send each configured model a request of a few tokens.")
+        bool,
+        typer.Option(
+            help="Whether each configured model gets one real request of a few tokens, which the "
+            "provider may charge for."
+        ),
     ] = True,
     as_json: AsJson = False,
 ) -> None:
     """Check configuration, database, broker, workers, jobs, summariser and installation.
 
-    Changes nothing. Exit code 1 when something fails; warnings do not count.
+    Changes nothing, but sends one tiny real request to each configured model.
+    With --no-ask-model it does not.
+
+    Exit code 1 when something fails; warnings do not count.
     """
     output = Output(as_json=as_json)
     findings = list(_examine(Invocation.of(context).config, ask_model=ask_model))

@@ -11,15 +11,18 @@ from afterturn.console import Output
 from afterturn.exits import CommandError, Exit
 from afterturn.invocation import Invocation
 from afterturn.overview import Fullness, read_overview
+from afterturn.plain_help import Command, Group
 from afterturn.session_documents import overview_document, session_document
 from afterturn.session_tables import show_list, show_one
 from storage import sessions
 from storage.sessions import SessionRecord
 
-application = typer.Typer(help="List the stored sessions, or look at one.", no_args_is_help=True)
+application = typer.Typer(
+    cls=Group, help="List the stored sessions, or look at one.", no_args_is_help=True
+)
 
 
-@application.command("list")
+@application.command("list", cls=Command)
 def list_(
     context: typer.Context,
     *,
@@ -56,7 +59,7 @@ def list_(
         output.notice(f"More: afterturn sessions list --before {mark}", style="dim")
 
 
-@application.command()
+@application.command(cls=Command)
 def show(
     context: typer.Context,
     session: SessionId,

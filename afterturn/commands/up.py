@@ -17,6 +17,7 @@ from afterturn.exits import CommandError, Exit
 from afterturn.invocation import Invocation
 from afterturn.logs import LogLevel, log_to_stderr
 from afterturn.summarisers import describe_summarisers
+from afterturn.transport import check_transport
 from afterturn.words import facts
 from tasks.embedded import EmbeddedWorker
 from workers.settings import Settings
@@ -37,11 +38,13 @@ def up(
     output = Output()
     source = Invocation.of(context).source()
     settings = source.current()
+    if settings.broker_url is not None:
+        check_transport(settings.broker_url)
     output.show(_description(settings))
     if (warning := installation.warning()) is not None:
         output.notice(f"Warning: {warning}", style="yellow")
     log_to_stderr(log_level)
-    with Invocation.of(context).database():
+    with Invocation.of(context).database(create=True):
         pass  # A database that cannot be used ends the program before it says that it is ready.
     with _sigterm_as_ctrl_c():
         worker = EmbeddedWorker(source)

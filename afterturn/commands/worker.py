@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Annotated
+from uuid import uuid4
 
 import typer
-from celery.signals import setup_logging
+from celery.signals import setup_logging, worker_shutting_down
 
 from afterturn import installation
 from afterturn.console import Output
@@ -15,6 +17,7 @@ from afterturn.exits import CommandError, Exit
 from afterturn.invocation import Invocation
 from afterturn.logs import LogLevel, log_to_stderr
 from afterturn.summarisers import describe_summarisers
+from afterturn.transport import check_transport
 from afterturn.words import facts
 from tasks.application import ProcessWorkshop, make_app
 from tasks.names import QUEUES
@@ -26,7 +29,12 @@ def worker(
     context: typer.Context,
     *,
     queues: Annotated[
-        str, typer.Option(metavar="NAMES", help=f"Queues to work, of {','.join(QUEUES)}.")
+        str,
+        typer.Option(
+            metavar="NAMES",
+            help=f"Queues to work, separated by commas, of {', '.join(QUEUES)}.",
+            show_default="all",
+        ),
     ] = ",".join(QUEUES),
     concurrency: Annotated[
         int | None,
@@ -37,8 +45,11 @@ def worker(
         typer.Option("--events", "-E", help="Send events for Flower; costs throughput."),
     ] = False,
     name: Annotated[
-        str, typer.Option(help="Name before @HOST; two workers on one host need two.")
-    ] = "celery",
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Name before @HOST. Default: one that no other worker has."
+        ),
+    ] = None,
     log_level: Annotated[
         LogLevel, typer.Option(help="What is logged to standard error.")
     ] = LogLevel.INFO,
@@ -58,6 +69,7 @@ def worker(
             "none",
             Exit.CONFIGURATION,
         )
+    check_transport(settings.broker_url)
     concurrency = concurrency or settings.worker.concurrency
     output.show(
         facts(
@@ -75,12 +87,12 @@ def worker(
     log_to_stderr(log_level)
     # Celery sets up no logging of its own where somebody listens to this.
     setup_logging.connect(_logging_is_set_up)
-    with Invocation.of(context).database():
+    with Invocation.of(context).database(create=True):
         pass  # A database that cannot be used ends the program before it takes a job.
     workshop = ProcessWorkshop(source, StopFlag())
     app = make_app(settings.broker_url, workshop)
     celery_worker = app.Worker(
-        hostname=f"{name}@",
+        hostname=f"{name or _own_name()}@",
         pool="threads",
         concurrency=concurrency,
         queues=names,
@@ -92,11 +104,18 @@ def worker(
         without_mingle=True,
         without_heartbeat=not events,
     )
+    endings: list[str] = []
+
+    def note(how: str, **_facts: object) -> None:
+        endings.append(how)
+
+    worker_shutting_down.connect(note, weak=False)
     try:
         celery_worker.start()
     finally:
+        worker_shutting_down.disconnect(note)
         workshop.close()
-    raise typer.Exit(celery_worker.exitcode or Exit.OK)
+    raise typer.Exit(_exit_code(endings, celery_worker.exitcode))
 
 
 def read_queues(text: str) -> list[str]:
@@ -112,6 +131,22 @@ def read_queues(text: str) -> list[str]:
                 f"there is no queue {name!r}, known are {', '.join(QUEUES)}{hint}", Exit.USAGE
             )
     return names
+
+
+def _exit_code(endings: Sequence[str], code: int | None) -> int:
+    """Celery counts Ctrl-C as a failure, even where every job came to its end."""
+    match endings:
+        case [*_, "Warm"]:
+            return Exit.OK
+        case [*_, "Cold"]:
+            return Exit.INTERRUPTED
+        case _:
+            return code or Exit.OK
+
+
+def _own_name() -> str:
+    """Celery takes two workers of one name for one and the same."""
+    return f"afterturn-{uuid4().hex[:8]}"
 
 
 def _logging_is_set_up(**_facts: object) -> None:

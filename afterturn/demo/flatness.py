@@ -10,6 +10,10 @@ MOST_GROWTH = 0.03
 whole tool groups and a summary that is rewritten now and then go up and down by about that."""
 
 
+FEWEST_TURNS = 6
+"""Turns of a play that is judged: with fewer, the last third is a single turn or none."""
+
+
 @dataclass(frozen=True, slots=True)
 class Flatness:
     """Growth of the live view over the last third of the turns, in shares of the threshold.
@@ -45,12 +49,14 @@ def judge_flatness(
     the same measure (`kept`: tokens of all user messages so far) is taken off before judging.
     The view is flat when the rest is at most `MOST_GROWTH`.
 
-    Not judged (`flat` None) when compaction has not begun before the last third
-    (`passes_before`): until the conversation outgrows head and tail, nothing may be absorbed.
+    Not judged (`flat` None) when there are fewer than `FEWEST_TURNS`, and when compaction
+    has not begun before the last third (`passes_before`): until the conversation outgrows head
+    and tail, nothing may be absorbed.
     """
     last = slice(len(live) - len(live) // 3, None)
     growth, without, users = (rise(line[last]) / threshold for line in (live, unmanaged, kept))
-    flat = growth - users <= MOST_GROWTH if passes_before else None
+    long_enough = passes_before > 0 and len(live) >= FEWEST_TURNS
+    flat = growth - users <= MOST_GROWTH if long_enough else None
     return Flatness(growth, without, users, flat)
 
 

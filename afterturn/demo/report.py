@@ -42,13 +42,21 @@ def _table(figures: Figures) -> Table:
 def _rows(figures: Figures) -> Iterator[tuple[str, str, str]]:
     found, finalize, flatness = figures.findings, figures.finalize, figures.flatness
     unmanaged, threshold = figures.tokens_unmanaged, figures.threshold
-    full = share(unmanaged / threshold)
+    full, of = share(unmanaged / threshold), "% of the threshold"
     yield "messages in the live view", number(figures.messages), number(found.live_messages)
     yield "tokens in the live view", number(unmanaged), number(found.live_tokens)
     yield f"in % of the threshold ({number(threshold)})", full, share(found.live_tokens / threshold)
-    yield "  at most", full, share(figures.occupancy_max)
-    yield "  grown over the last third", share(flatness.unmanaged), share(flatness.growth)
-    yield "    by the user's own messages", share(flatness.kept), share(flatness.kept)
+    yield f"  at most, {of}", full, share(figures.occupancy_max)
+    yield (
+        f"  grown over the last third, {of}",
+        share(flatness.unmanaged),
+        share(flatness.growth),
+    )
+    yield (
+        f"    by the user's own messages, {of}",
+        share(flatness.kept),
+        share(flatness.kept),
+    )
     yield "passes of micro-compaction", "", number(found.passes)
     yield "finalize_turn, middle", "", f"{finalize.p50:.1f} ms"
     yield "finalize_turn, 99 of 100", "", f"{finalize.p99:.1f} ms"
@@ -80,8 +88,8 @@ def _words(check: str, figures: Figures) -> str:  # noqa: PLR0911 - one sentence
             return f"{figures.open_jobs} jobs left"
         case "occupancy_flat":
             return (
-                f"last third: grown by {share(figures.flatness.beyond_kept)} beyond the user's own "
-                f"messages, at most {share(MOST_GROWTH)}"
+                f"last third: grown by {share(figures.flatness.beyond_kept)} of the threshold "
+                f"beyond the user's own messages, at most {share(MOST_GROWTH)}"
             )
         case _:
             return check

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,13 @@ _GZIP = b"\x1f\x8b"
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """A conversation: OpenAI chat messages, and where it comes from."""
+    """A conversation: OpenAI chat messages, and where it comes from. `one_of_several` says that
+    it is the first of a file with more, taken since none was named."""
 
     id: str
     source: str
     messages: tuple[dict[str, Any], ...]
+    one_of_several: bool = False
 
 
 class TranscriptError(CommandError):
@@ -55,9 +57,12 @@ def parse_transcript(content: bytes, place: str, session_id: str | None = None) 
     object a line, compressed with gzip or not. Of several sessions the one named `session_id` is
     taken, else the first. Raises `TranscriptError`.
     """
-    for name, messages, source in _sessions(_text(content, place), place):
+    found = _sessions(_text(content, place), place)
+    for name, messages, source in found:
         if session_id in {None, name}:
-            return _checked(name, messages, source, place)
+            transcript = _checked(name, messages, source, place)
+            several = session_id is None and next(found, None) is not None
+            return replace(transcript, one_of_several=several)
     raise TranscriptError(
         place,
         "holds no conversation" if session_id is None else f"holds no session {session_id!r}",

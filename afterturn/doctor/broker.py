@@ -7,7 +7,8 @@ from typing import Any
 from celery import Celery
 
 from afterturn.doctor.finding import Finding, within
-from tasks.names import QUEUES
+from afterturn.transport import TransportMissing, check_transport
+from tasks.names import QUEUES, RECONCILE, TASK_OF_KIND
 from tasks.settings import celery_settings
 from workers.urls import masked_url
 
@@ -15,6 +16,13 @@ SECONDS = 3.0
 """Longest wait for one answer of the broker or of the workers."""
 
 _REPLIES_SECONDS = 1.0
+WORKED_QUEUES = tuple(
+    queue
+    for queue in QUEUES
+    if any(task.startswith(f"{queue}.") for task in (*TASK_OF_KIND.values(), RECONCILE))
+)
+"""The queues that have a task in this version: a message in any other would be a mistake."""
+
 _BROKER, _QUEUES, _WORKERS = "broker", "queues", "workers"
 
 
@@ -22,6 +30,10 @@ def check_broker(url: str | None) -> list[Finding]:
     """What was found of the broker at `url`; None means that none is configured."""
     if url is None:
         return [Finding.ok(_BROKER, "none: `afterturn up` looks for jobs itself")]
+    try:
+        check_transport(url)
+    except TransportMissing as error:
+        return [Finding.fail(_BROKER, f"{masked_url(url)}: {error.problem}", error.advice)]
     app = _application(url)
     try:
         try:
@@ -74,7 +86,7 @@ def _lengths(lengths: dict[str, int]) -> Finding:
 
 
 def _workers(app: Celery) -> Finding:
-    start = f"start one: `afterturn worker --queues {','.join(QUEUES)}`"
+    start = f"start one: `afterturn worker --queues {','.join(WORKED_QUEUES)}`"
     try:
         answers = within(
             SECONDS, lambda: app.control.inspect(timeout=_REPLIES_SECONDS).active_queues()
@@ -85,11 +97,11 @@ def _workers(app: Celery) -> Finding:
         return Finding.warn(_WORKERS, "none answered, so jobs wait", start)
     served = {queue["name"] for queues in answers.values() for queue in queues}
     names = ", ".join(sorted(answers))
-    unserved = [name for name in QUEUES if name not in served]
+    unserved = [name for name in WORKED_QUEUES if name not in served]
     if unserved:
         return Finding.warn(
             _WORKERS,
             f"{names} answered; nobody works {', '.join(unserved)}",
             f"start one: `afterturn worker --queues {','.join(unserved)}`",
         )
-    return Finding.ok(_WORKERS, f"{names} answered and work every queue")
+    return Finding.ok(_WORKERS, f"{names} answered and work every queue that has tasks")

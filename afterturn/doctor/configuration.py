@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from afterturn.doctor.finding import Finding
+from afterturn.failures import problems_place
 from workers.setting_errors import SettingsError
 from workers.settings import Settings
 from workers.settings_file import load_settings, settings_path
@@ -21,7 +22,7 @@ def read_configuration(path: Path | None) -> tuple[Settings | None, Finding]:
         return None, Finding.fail(
             CHECK,
             "; ".join(str(problem) for problem in error.problems),
-            f"correct {error.path or 'the settings'}; `afterturn config check` tells when it is "
+            f"correct {problems_place(error)}; `afterturn config check` tells when it is "
             "good, `afterturn config show-example` explains every key",
         )
     if not place.exists():

@@ -6,8 +6,7 @@ import os
 from functools import partial
 from pathlib import Path
 
-from sqlalchemy import make_url
-
+from afterturn.database_file import absence, is_default, missing_file
 from afterturn.doctor.finding import Finding, within
 from storage import migrate, sessions
 from storage.engine import Database, open_database
@@ -27,8 +26,8 @@ def check_database(url: str) -> tuple[Database | None, list[Finding]]:
     Makes nothing: a SQLite file that is not there yet stays away.
     """
     place = masked_url(url)
-    if (missing := _missing_file(url)) is not None:
-        return None, [_future_file(missing, place)]
+    if (missing := missing_file(url)) is not None:
+        return None, [_future_file(missing, url)]
     database = None
     try:
         database = open_database(url)
@@ -45,18 +44,14 @@ def check_database(url: str) -> tuple[Database | None, list[Finding]]:
     return database, findings
 
 
-def _missing_file(url: str) -> Path | None:
-    parsed = make_url(url)
-    if parsed.get_backend_name() != "sqlite" or not parsed.database or "uri" in parsed.query:
-        return None
-    file = Path(parsed.database)
-    return None if file.exists() else file
-
-
-def _future_file(file: Path, place: str) -> Finding:
+def _future_file(file: Path, url: str) -> Finding:
+    place = masked_url(url)
     folder = next(parent for parent in file.absolute().parents if parent.exists())
     if os.access(folder, os.W_OK | os.X_OK):
-        return Finding.ok(REACHED, f"{place} is not there yet, the first use makes it")
+        problem, _, advice = absence(url).partition("; ")
+        if is_default(url):
+            return Finding.ok(REACHED, f"{problem}; {advice}")
+        return Finding.warn(REACHED, problem, advice)
     return Finding.fail(
         REACHED,
         f"{place} is not there and {folder} cannot be written to",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-from importlib.metadata import PackageNotFoundError, version
 
 from afterturn import installation
 from afterturn.doctor.finding import Finding
@@ -33,12 +32,5 @@ def _names() -> Finding:
 
 
 def _versions() -> str:
-    known = [f"{name} {_version(name)}" for name in (installation.OURS, *_BUILT_ON)]
+    known = [f"{name} {installation.version_of(name)}" for name in (installation.OURS, *_BUILT_ON)]
     return ", ".join([*known, f"Python {platform.python_version()}"])
-
-
-def _version(distribution: str) -> str:
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return "(not installed)"

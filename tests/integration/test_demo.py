@@ -102,6 +102,16 @@ def test_a_short_demo_for_people_ends_with_a_verdict_and_leaves_nothing(tmp_path
     assert [path.name for path in tmp_path.iterdir()] == ["talk.json"]
 
 
+def test_the_first_of_several_sessions_is_played_and_told(tmp_path: Path) -> None:
+    lines = [{"id": name, "messages": turn(1)} for name in ("first", "second")]
+    (tmp_path / "talk.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    ended = execute("demo", "--transcript", "talk.jsonl", "--json", home=tmp_path)
+    assert ended.document["transcript"] == "first"
+    assert ended.document["occupancy_last_third"]["flat"] is None
+    assert "'first', the first of several sessions" in ended.err
+    assert "--session" in ended.err
+
+
 def test_a_file_that_cannot_be_played_is_refused_in_a_line(tmp_path: Path) -> None:
     (tmp_path / "talk.json").write_text('[{"role": "user"}]')
     ended = execute("demo", "--transcript", "talk.json", "--json", home=tmp_path)

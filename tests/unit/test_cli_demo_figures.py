@@ -157,6 +157,19 @@ def test_flatness_is_not_judged_before_compaction_has_begun() -> None:
     assert "too short to tell" in printed(shown)
 
 
+@pytest.mark.parametrize(("turns", "flat"), [(5, None), (6, True)])
+def test_flatness_of_a_handful_of_turns_is_not_judged(turns: int, flat: bool | None) -> None:
+    level = [300] * turns
+    judged = judge_flatness(level, level, [0] * turns, threshold=THRESHOLD, passes_before=1)
+    assert judged.flat is flat
+
+
+def test_growth_is_told_as_a_share_of_the_threshold() -> None:
+    lines = [line for line in printed(figures()).splitlines() if "grown" in line]
+    assert len(lines) == 2
+    assert all("of the threshold" in line for line in lines)
+
+
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_report_fits_its_terminal(width: int) -> None:
     lines = printed(figures(), width).splitlines()

@@ -44,6 +44,13 @@ def test_lists_objects_and_json_lines_are_read(content: str, packed: bool) -> No
     assert found.messages == (USER, ANSWER)
 
 
+def test_the_first_of_several_sessions_says_that_there_are_more() -> None:
+    alone, several = session("a", [USER]), f"{session('a', [USER])}\n{session('b', [ANSWER])}\n"
+    assert not parse_transcript(alone.encode(), "file").one_of_several
+    assert parse_transcript(several.encode(), "file").one_of_several
+    assert not parse_transcript(several.encode(), "file", "a").one_of_several
+
+
 def test_a_session_is_chosen_by_its_id() -> None:
     lines = f"{session('a', [USER])}\n{session('b', [USER, ANSWER])}".encode()
     assert parse_transcript(lines, "file", "b").messages == (USER, ANSWER)

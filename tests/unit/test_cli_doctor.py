@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from afterturn import installation
-from afterturn.doctor.broker import check_broker
+from afterturn.doctor.broker import WORKED_QUEUES, check_broker
 from afterturn.doctor.configuration import read_configuration
 from afterturn.doctor.database import check_database
 from afterturn.doctor.finding import Status, within
@@ -52,13 +52,39 @@ def test_a_broken_configuration_is_found_with_its_key_and_what_to_do(tmp_path: P
     assert str(file) in finding.advice
 
 
-def test_a_database_that_is_not_there_yet_is_fine_and_is_not_made(tmp_path: Path) -> None:
+def test_the_default_database_may_be_still_to_come_and_is_not_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "new"))
+    database, [finding] = check_database(Settings().database_url)
+    assert database is None
+    assert finding.status is Status.OK
+    assert "no database yet" in finding.detail
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_database_that_was_named_and_is_not_there_is_a_warning_and_is_not_made(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "new" / "afterturn.db"
     database, [finding] = check_database(database_url(f"sqlite:///{file}"))
     assert database is None
-    assert finding.status is Status.OK
-    assert "not there yet" in finding.detail
+    assert finding.status is Status.WARN
+    assert "no such file" in finding.detail
+    assert "DATABASE_URL" in finding.advice
     assert not file.parent.exists()
+
+
+def test_a_transport_without_its_library_is_a_failure_that_says_what_to_install() -> None:
+    [finding] = check_broker("librabbitmq://guest:hunter2@h")
+    assert finding.status is Status.FAIL
+    assert "librabbitmq" in finding.detail
+    assert "install" in finding.advice
+    assert "hunter2" not in finding.detail
+
+
+def test_workers_are_missed_only_on_queues_that_have_tasks() -> None:
+    assert WORKED_QUEUES == ("turns", "micro", "upkeep")
 
 
 def test_a_place_that_cannot_hold_a_database_is_found(tmp_path: Path) -> None:

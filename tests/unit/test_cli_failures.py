@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
 import pytest
 
 from afterturn.exits import CommandError, Exit
 from afterturn.failures import explain
+from storage.engine import Database, open_database
 from storage.errors import DatabaseUnavailable, SchemaOutdated, SessionNotFound
 from workers.setting_errors import Problem, SettingsError
 
@@ -30,6 +32,38 @@ def test_each_kind_of_error_has_its_code(error: Exception, code: Exit, told: str
     failure = explain(error)
     assert failure.exit is code
     assert told in failure.message
+
+
+@pytest.mark.parametrize(
+    ("keys", "path", "place"),
+    [
+        (["DATABASE_URL (environment)"], "c.yaml", "1 problem in the environment:"),
+        (["worker.x"], "c.yaml", "1 problem in c.yaml:"),
+        (["worker.x"], None, "1 problem in the settings:"),
+        (["BROKER_URL (environment)", "x"], "c.yaml", "2 problems in c.yaml and the environment:"),
+    ],
+)
+def test_problems_are_told_with_the_place_that_they_are_in(
+    keys: list[str], path: str | None, place: str
+) -> None:
+    problems = tuple(Problem(key, "is wrong") for key in keys)
+    error = SettingsError(problems, None if path is None else Path(path))
+    lines = explain(error).message.splitlines()
+    assert lines == [place, *(f"  {key}: is wrong" for key in keys)]
+
+
+def test_a_database_that_fails_is_told_without_user_and_without_what_gateways_need() -> None:
+    with pytest.raises(DatabaseUnavailable) as caught, open_url().read():
+        pass
+    message = explain(caught.value).message
+    assert "postgresql+psycopg://***@127.0.0.1:1/x failed" in message
+    assert "ann" not in message
+    assert "nothing was stored" in str(caught.value)
+    assert "stored" not in message
+
+
+def open_url() -> Database:
+    return open_database("postgresql://ann:hunter2@127.0.0.1:1/x")
 
 
 def test_a_fault_of_ours_shows_its_kind_and_nothing_that_it_says() -> None:

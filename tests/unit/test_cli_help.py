@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from afterturn.exits import Exit
-from tests.command_line import ESCAPE, invoke
+from tasks.names import QUEUES
+from tests.command_line import ESCAPE, execute, invoke
 from tests.processes import PROJECT, clean_environment
 
 
@@ -67,6 +69,28 @@ def test_wrong_use_is_told_in_a_line_or_two(arguments: list[str], told: str) -> 
     assert told in ended.err
     assert ended.out == ""
     assert len(ended.err.splitlines()) <= 2
+
+
+def test_the_version_is_told() -> None:
+    ended = invoke("--version")
+    assert (ended.code, ended.err) == (Exit.OK, "")
+    assert ended.out.startswith("afterturn ")
+
+
+@pytest.mark.parametrize("command", [[], ["worker"], ["doctor"], ["sessions"], ["db", "upgrade"]])
+def test_flags_show_no_type(command: list[str]) -> None:
+    assert "<bool>" not in invoke(*command, "--help").out
+
+
+def test_names_of_queues_are_whole_in_a_narrow_help(tmp_path: Path) -> None:
+    told = flat(execute("worker", "--help", home=tmp_path, env={"COLUMNS": "80"}).out)
+    assert ", ".join(QUEUES) in told
+
+
+def test_the_doctor_says_that_it_asks_models_and_how_to_avoid_it() -> None:
+    told = flat(invoke("doctor", "--help").out)
+    assert "one tiny real request" in told
+    assert "--no-ask-model" in told
 
 
 def test_a_global_option_behind_the_command_is_sent_to_its_place() -> None:

@@ -122,6 +122,13 @@ def test_a_stopping_worker_has_time_to_end_its_model_call(name: str) -> None:
     assert seconds(WORKERS[name]["stop_grace_period"]) >= MODEL_CALL_SECONDS
 
 
+@pytest.mark.parametrize("name", sorted(WORKERS))
+def test_the_health_of_a_worker_is_asked_under_its_own_name(name: str) -> None:
+    command = words(WORKERS[name])
+    node = command[command.index("--name") + 1]
+    assert f"--destination {node}@$$HOSTNAME" in WORKERS[name]["healthcheck"]["test"][-1]
+
+
 def test_only_workers_are_given_the_keys_of_models() -> None:
     holders = {name for name, one in OURS.items() if "OPENAI_API_KEY" in one["environment"]}
     assert holders == set(WORKERS)

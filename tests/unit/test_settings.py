@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kombu.transport import TRANSPORT_ALIASES
 from pydantic import ValidationError
 from sqlalchemy import make_url
 
@@ -19,7 +20,7 @@ from workers.settings import (
     resolve_chain,
     resolve_endpoint,
 )
-from workers.urls import masked_url
+from workers.urls import BROKER_SCHEMES, masked_url
 
 OPENAI = {"OPENAI_API_KEY": "sk-first"}
 OPENROUTER = {"OPENROUTER_API_KEY": "sk-second"}
@@ -234,6 +235,40 @@ def test_other_databases_and_those_in_memory_are_refused_without_repeating_the_u
 def test_a_broker_needs_a_url(url: str) -> None:
     with pytest.raises(ValidationError, match="redis://"):
         Settings(broker_url=url)
+
+
+def test_every_broker_scheme_is_one_that_celery_knows_and_none_is_left_out() -> None:
+    assert set(BROKER_SCHEMES) == {name.lower() for name in TRANSPORT_ALIASES}
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://h", "redis://:p%40x@h:6379/0", "rediss://h:1/0?ssl_cert_reqs=none",
+        "redis+socket:///tmp/redis.sock", "amqp://u:p@[::1]:5672//", "SQS://key:secret@",
+        "sentinel://a:26379;sentinel://b:26379", "sqla+sqlite:///x.db", "memory://localhost",
+        "mongodb://a:1,b:2/x",
+    ],
+)  # fmt: skip
+def test_brokers_that_celery_takes_are_taken(url: str) -> None:
+    assert Settings(broker_url=url).broker_url == url
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("rubbish://:hush@h", "'rubbish' is no transport"),
+        ("SQLA+sqlite:///hush", "'SQLA.sqlite' is no transport"),
+        ("redis://:hush@h:notaport/0", "port"),
+        ("redis://:hush@h:0/0", "port"),
+        ("redis://h:6379/0;amqp://u:hush@h:99999//", "port"),
+        ("redis://:hush/x@h:6379/0", "%XX"),
+    ],
+)
+def test_unknown_schemes_and_unreadable_ports_of_brokers_are_refused(url: str, told: str) -> None:
+    with pytest.raises(ValidationError, match=told) as caught:
+        Settings(broker_url=url)
+    assert "hush" not in str(caught.value)
 
 
 def test_settings_and_endpoints_show_no_secret_when_printed() -> None:
