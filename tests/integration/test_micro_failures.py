@@ -6,7 +6,9 @@ The model is a local server that speaks the real protocol through the real clien
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -70,6 +72,8 @@ BAD_ANSWERS: list[tuple[Behaviour, ErrorClass]] = [
     (Say("User: book it\nAssistant: booked\nUser: thanks\nAssistant: ok"), ErrorClass.ROLE_PLAY),
 ]
 
+SLOW = (Silence, KeepAlive, Trickle)
+
 ENDPOINT_FAILURES: list[tuple[Behaviour, ErrorClass]] = [
     (Reset(), ErrorClass.CONNECTION),
     (Status(429), ErrorClass.RATE_LIMITED),
@@ -83,31 +87,54 @@ ENDPOINT_FAILURES: list[tuple[Behaviour, ErrorClass]] = [
 
 
 @contextmanager
-def desk(url: str, model: ModelServer) -> Iterator[tuple[Play, Session]]:
-    """A session of sixteen turns whose oldest exchanges are due, and a model with tiny limits."""
+def asking(model: ModelServer, **limits: Any) -> Iterator[OpenAISummariser]:
     summariser = OpenAISummariser(
         model="test-model",
         base_url=model.base_url,
         api_key="unused",
-        first_byte_seconds=0.3,
-        idle_seconds=0.2,
-        total_seconds=1.0,
         poll_seconds=0.01,
+        **limits,
     )
     try:
-        with playing(
+        yield summariser
+    finally:
+        summariser.close()
+
+
+@contextmanager
+def desk(url: str, model: ModelServer) -> Iterator[tuple[Play, Session]]:
+    """A session of sixteen turns whose oldest exchanges are due."""
+    with (
+        asking(model) as summariser,
+        playing(
             url,
             summariser=summariser,
             protect_last_n=8,
             threshold_tokens=4000,
             micro_compact_min_tokens=300,
-        ) as play:
-            session = play.gateway.open_session("desk", context_window=128_000)
-            for number in range(TURNS):
-                play.say(session, Turn(turn(number), [None] * 4))
-            yield play, session
-    finally:
-        summariser.close()
+        ) as play,
+    ):
+        session = play.gateway.open_session("desk", context_window=128_000)
+        for number in range(TURNS):
+            play.say(session, Turn(turn(number), [None] * 4))
+        yield play, session
+
+
+@contextmanager
+def in_a_hurry(play: Play, model: ModelServer) -> Iterator[None]:
+    """Wait for the model a moment only. What answers well is not asked in such a hurry: a busy
+    machine may take longer than that."""
+    calm = play.shop
+    with asking(model, first_byte_seconds=1.0, idle_seconds=0.4, total_seconds=2.0) as hurried:
+        play.shop = replace(calm, summariser=hurried)
+        try:
+            yield
+        finally:
+            play.shop = calm
+
+
+def _calmly(_play: Play, _model: ModelServer) -> AbstractContextManager[None]:
+    return nullcontext()
 
 
 def cursor(play: Play, session: Session) -> int:
@@ -130,17 +157,18 @@ def micro_outcomes(play: Play, most: int) -> list[PassOutcome]:
 def test_a_bad_answer_changes_nothing_and_the_third_one_skips_the_exchange(
     sqlite_url: str, behaviour: Behaviour, error_class: ErrorClass
 ) -> None:
+    hurry = in_a_hurry if isinstance(behaviour, SLOW) else _calmly
     with ModelServer() as model, desk(sqlite_url, model) as (play, session):
         before = play.view(session)
         model.always(behaviour)
-        # The turn job and three tries; the third goes on with the next exchange and fails there.
-        outcomes = micro_outcomes(play, 2)
-        assert [type(o) for o in outcomes] == [Failed]
-        assert play.view(session) == before
-        assert cursor(play, session) == 0
-        assert micro_outcomes(play, 1) == [Failed(error_class, 0)]
-        assert play.view(session) == before
-        third = micro_outcomes(play, 1)
+        with hurry(play, model):
+            # The turn job and three tries; the third goes on with the next exchange and fails.
+            assert micro_outcomes(play, 2) == [Failed(error_class, 0)]
+            assert play.view(session) == before
+            assert cursor(play, session) == 0
+            assert micro_outcomes(play, 1) == [Failed(error_class, 0)]
+            assert play.view(session) == before
+            third = micro_outcomes(play, 1)
         assert third[0] == Skipped(error_class)
         assert play.view(session) == before
         assert cursor(play, session) > 0
