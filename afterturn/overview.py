@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, select
 
-from storage import attempts, cursors, guards, jobs, sessions, summaries
+from storage import attempts, cursors, guards, job_records, sessions, summaries
 from storage.attempts import AttemptRecord
 from storage.cursors import CursorName
 from storage.engine import Database
 from storage.errors import SessionNotFound
 from storage.guards import GuardName
-from storage.jobs import JobRecord
+from storage.job_records import JobRecord
 from storage.models import Summary
 from storage.sessions import SessionRecord
 from storage.summaries import SummaryKind, SummaryRecord, SummaryStatus
@@ -84,7 +84,7 @@ def read_overview(
             fullness=Fullness.of(session, settings),
             cursor=cursors.read(connection, key, CursorName.MICRO),
             rolling_summary=live[-1] if live else None,
-            open_jobs=tuple(jobs.open_jobs(connection, key)),
+            open_jobs=tuple(job_records.open_jobs(connection, key)),
             attempts=tuple(newest),
             undone=_undone(connection, newest),
             failures=sum(held[name].count for name in _FAILURES if name in held),

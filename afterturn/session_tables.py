@@ -5,7 +5,8 @@ from __future__ import annotations
 from afterturn.console import Output
 from afterturn.overview import Fullness, Overview
 from afterturn.words import cell, columns, count, duration, facts, moment, number, share
-from storage.jobs import JobRecord, JobState
+from storage.job_records import JobRecord
+from storage.jobs import JobState
 from storage.sessions import SessionRecord
 from workers.limits import DEFAULT_WINDOW
 

@@ -9,7 +9,7 @@ here that writes for a holder carries it.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -95,25 +95,6 @@ class Claim:
     attempt: int
     fence: int
     holder: str
-
-
-@dataclass(frozen=True, slots=True)
-class JobRecord:
-    """A stored job, for people and tests."""
-
-    id: int
-    session_key: int
-    kind: JobKind
-    state: JobState
-    queue: str
-    trigger: str
-    run_at: int
-    attempt: int
-    fence: int
-    holder: str | None
-    lease_until: int | None
-    again: bool
-    reason: str | None
 
 
 def make_due(
@@ -429,16 +410,6 @@ def due_in_session(connection: Connection, database: Database, key: int) -> list
     return [_due(row) for row in rows]
 
 
-def open_jobs(connection: Connection, key: int | None = None) -> list[JobRecord]:
-    """Due and running jobs, of one session or of all."""
-    return _records(connection, [sql(OPEN_JOB)] + ([] if key is None else [_J.session_key == key]))
-
-
-def all_jobs(connection: Connection, key: int) -> list[JobRecord]:
-    """Every job that a session ever had and that is still stored."""
-    return _records(connection, [_J.session_key == key])
-
-
 def _unrung(now: ColumnElement[int], again_after_ms: int) -> tuple[Any, ...]:
     rung_long_ago = or_(_J.rung_at.is_(None), _J.rung_at <= now - again_after_ms)
     return sql(DUE_JOB), _KNOWN_KIND, _J.run_at <= now, rung_long_ago
@@ -446,19 +417,6 @@ def _unrung(now: ColumnElement[int], again_after_ms: int) -> tuple[Any, ...]:
 
 def _due(row: Any) -> DueJob:
     return DueJob(row.id, JobKind(row.kind), row.queue, row.trigger, row.session_id)
-
-
-def _records(connection: Connection, conditions: Sequence[Any]) -> list[JobRecord]:
-    rows = connection.execute(
-        select(*_J.__table__.columns).where(*conditions).order_by(_J.id)
-    ).mappings()
-    return [_record(row) for row in rows]
-
-
-def _record(row: RowMapping) -> JobRecord:
-    values = {name: row[name] for name in JobRecord.__dataclass_fields__}
-    kind, state = JobKind(row["kind"]), JobState(row["state"])
-    return JobRecord(**{**values, "kind": kind, "state": state, "again": bool(row["again"])})
 
 
 def _rescue(connection: Connection, database: Database, which: Any) -> int:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from storage import jobs
+from storage import job_records, jobs
 from storage.engine import Database
-from storage.jobs import Claim, DueJob, JobRecord
+from storage.job_records import JobRecord
+from storage.jobs import Claim, DueJob
 from tests.stored_session import later
 
 LEASE_MS = 60_000
@@ -107,12 +108,12 @@ class Worker:
     def jobs_of(self, key: int) -> list[JobRecord]:
         """Every job of a session, oldest first."""
         with self.database.read() as connection:
-            return jobs.all_jobs(connection, key)
+            return job_records.all_jobs(connection, key)
 
     def job(self, job_id: int) -> JobRecord:
         """An open job as it is now."""
         with self.database.read() as connection:
-            return next(job for job in jobs.open_jobs(connection) if job.id == job_id)
+            return next(job for job in job_records.open_jobs(connection) if job.id == job_id)
 
 
 WRITES: dict[str, Callable[[Worker, Claim], object]] = {

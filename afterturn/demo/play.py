@@ -10,7 +10,7 @@ from afterturn.demo.measures import TurnMeasure
 from afterturn.demo.stage import Stage
 from afterturn.demo.turns import Turn
 from producers.session import Session
-from storage import jobs, sessions
+from storage import job_records, jobs, sessions
 from storage.engine import Database
 from storage.jobs import JobState
 from storage.sessions import SessionRecord
@@ -55,7 +55,7 @@ def settle(stage: Stage, session: Session) -> int:
 
     def open_jobs() -> int:
         with stage.database.read() as connection:
-            return len(jobs.open_jobs(connection, session.key))
+            return len(job_records.open_jobs(connection, session.key))
 
     wait_until(lambda: open_jobs() == 0, SETTLING_SECONDS)
     return open_jobs()
@@ -69,7 +69,9 @@ def is_request(message: dict[str, Any]) -> bool:
 def is_idle(database: Database, key: int) -> bool:
     """Whether no job of the session runs or could. One that waits for its time does not count."""
     with database.read() as connection:
-        running = any(job.state is JobState.RUNNING for job in jobs.open_jobs(connection, key))
+        running = any(
+            job.state is JobState.RUNNING for job in job_records.open_jobs(connection, key)
+        )
         return not running and not jobs.due_in_session(connection, database, key)
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from producers import Session
-from storage import jobs
+from storage import job_records
 from storage.jobs import JobKind
 from tests.benchmarks.disk import tidy
 from tests.benchmarks.summariser import InstantSummariser
@@ -141,7 +141,7 @@ class Desk:
 
     def _timed(self, shop: Workshop, kind: JobKind) -> tuple[float, Worked]:
         with self.play.database.read() as connection:
-            found = jobs.open_jobs(connection, self.session.key)
+            found = job_records.open_jobs(connection, self.session.key)
         job = next(job.id for job in found if job.kind is kind)
         started = time.perf_counter()
         worked = work(shop, job)

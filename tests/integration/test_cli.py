@@ -17,7 +17,7 @@ import pytest
 
 from afterturn.exits import Exit
 from producers import Gateway
-from storage import guards, jobs, sessions
+from storage import guards, job_records, jobs, sessions
 from storage.engine import open_database
 from storage.guards import GuardName
 from tests.command_line import ESCAPE, Ended, execute, invoke, program_environment
@@ -563,7 +563,7 @@ def no_job_is_open(url: str) -> bool:
     database = open_database(url)
     try:
         with database.read() as connection:
-            return not jobs.open_jobs(connection)
+            return not job_records.open_jobs(connection)
     finally:
         database.close()
 

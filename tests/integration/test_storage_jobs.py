@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from storage import jobs
+from storage import job_records
 from storage.engine import Database
 from storage.jobs import JobKind, JobState
 from tests.at_once import at_once, succeeded
@@ -196,8 +196,8 @@ def test_open_jobs_are_those_due_or_running_of_one_session_or_of_all(
         if number == 1:
             worker.finish(claim)
     with database.read() as connection:
-        assert len(jobs.open_jobs(connection)) == 4
-        assert jobs.open_jobs(connection, session.key) == worker.jobs_of(session.key)
+        assert len(job_records.open_jobs(connection)) == 4
+        assert job_records.open_jobs(connection, session.key) == worker.jobs_of(session.key)
 
 
 def test_a_job_of_another_session_is_left_alone(database: Database, worker: Worker) -> None:

@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 from sqlalchemy import Connection, text
 
-from storage import answers, jobs, sessions
+from storage import answers, job_records, jobs, sessions
 from storage.answers import StoredAnswer
 from storage.engine import Database
 from storage.errors import DatabaseUnavailable, FenceLost
@@ -111,7 +111,7 @@ def work(worker: Worker, seed: int, finished: Callable[[], bool]) -> None:
     choice, database = random.Random(seed), worker.database
     while not finished():
         with database.read() as connection:
-            open_jobs = jobs.open_jobs(connection)
+            open_jobs = job_records.open_jobs(connection)
         lease_ms = choice.choice((0, LEASE_MS, LEASE_MS, LEASE_MS))
         claim = worker.claim(choice.choice(open_jobs).id, lease_ms=lease_ms) if open_jobs else None
         if claim is None:
@@ -146,7 +146,7 @@ def test_gateways_workers_and_reconcilers_at_once_wait_for_nobody_for_ever(
             appended = all(
                 sessions.fetch(connection, session.key).turns == TURNS for session in stored
             )
-            return appended and not jobs.open_jobs(connection)
+            return appended and not job_records.open_jobs(connection)
 
     calls: list[Callable[[], None]] = [
         *(partial(append_turns, session) for session in stored),

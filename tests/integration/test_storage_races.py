@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from threading import Lock
 
-from storage import jobs
+from storage import job_records, jobs
 from storage.engine import Database
 from storage.jobs import Claim, JobKind, JobState
 from tests.at_once import at_once, succeeded
@@ -63,7 +63,7 @@ def test_sixteen_workers_work_fifty_jobs_of_five_sessions_once_each(database: Da
         worker, choice = Worker(database, f"w{number}"), random.Random(number)
         while True:
             with database.read() as connection:
-                open_jobs = [job.id for job in jobs.open_jobs(connection)]
+                open_jobs = [job.id for job in job_records.open_jobs(connection)]
             if not open_jobs:
                 return
             claim = worker.claim(choice.choice(open_jobs))
