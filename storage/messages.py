@@ -196,14 +196,12 @@ def live_calls_before(connection: Connection, key: int, position: int) -> frozen
     return frozenset(call for ids in found for call in _tuple(ids))
 
 
-def open_turn_start(connection: Connection, key: int) -> int | None:
-    """Position of the newest live request, with which the newest turn begins."""
-    return connection.execute(
-        select(_M.position)
-        .where(_M.session_key == key, sql(OPENS_TURN), _M.active == 1)
-        .order_by(_M.position.desc())
-        .limit(1)
-    ).scalar_one_or_none()
+def newest_request(connection: Connection, key: int, *, before: int | None = None) -> int | None:
+    """Position of the newest live request, or of the newest before position `before`."""
+    query = select(_M.position).where(_M.session_key == key, sql(OPENS_TURN), _M.active == 1)
+    if before is not None:
+        query = query.where(_M.position < before)
+    return connection.execute(query.order_by(_M.position.desc()).limit(1)).scalar_one_or_none()
 
 
 def request_before(connection: Connection, key: int, position: int) -> Row | None:
@@ -217,16 +215,6 @@ def request_before(connection: Connection, key: int, position: int) -> Row | Non
         .limit(1),
     )
     return found[0] if found else None
-
-
-def request_place(connection: Connection, key: int, *, before: int) -> int | None:
-    """Position of the newest live request before position `before`."""
-    return connection.execute(
-        select(_M.position)
-        .where(_M.session_key == key, sql(OPENS_TURN), _M.active == 1, _M.position < before)
-        .order_by(_M.position.desc())
-        .limit(1)
-    ).scalar_one_or_none()
 
 
 def turn_starts(connection: Connection, key: int, *, newest: int) -> list[int]:

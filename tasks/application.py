@@ -10,6 +10,7 @@ from celery import Celery
 
 from storage import migrate
 from tasks import micro, turns, upkeep
+from tasks.conclusion import WorkshopSource
 from tasks.settings import celery_settings
 from tasks.stopping import StopFlag
 from workers.settings_file import SettingsSource
@@ -17,7 +18,7 @@ from workers.summariser.build import FollowingSummariser
 from workers.workshop import Workshop
 
 
-def make_app(broker_url: str | None, workshop: Callable[[], Workshop]) -> Celery:
+def make_app(broker_url: str | None, workshop: WorkshopSource) -> Celery:
     """Make an application whose tasks work with `workshop()`; None is the transport within one
     process."""
     app = Celery("afterturn", set_as_current=False)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import TypeAlias
 
 from celery import Celery
 from celery.exceptions import Retry
@@ -12,6 +14,9 @@ from tasks.ring import ring
 from workers.micro.outcomes import Failed
 from workers.work import Crashed, NotClaimed, Worked, work
 from workers.workshop import Workshop
+
+WorkshopSource: TypeAlias = Callable[[], Workshop]
+"""Gives what the jobs of this process work with."""
 
 
 class JobDead(Exception):
@@ -54,11 +59,5 @@ def _reason(failed: Failed) -> str:
 
 
 def _summary(done: Worked) -> str:
-    counts: dict[str, int] = {}
-    for outcome in done.passes:
-        name = type(outcome).__name__
-        counts[name] = counts.get(name, 0) + 1
+    counts = Counter(type(outcome).__name__ for outcome in done.passes)
     return ", ".join(f"{name} {count}" for name, count in counts.items()) or done.kind.value
-
-
-WorkshopSource = Callable[[], Workshop]

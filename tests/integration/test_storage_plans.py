@@ -145,7 +145,15 @@ HOT: dict[str, tuple[Call, set[str]]] = {
         lambda d, c: messages.live_calls_before(c, BUSY, ARCHIVED + 100),
         {"ix_messages_live_calls"},
     ),
-    "open_turn_start": (lambda d, c: messages.open_turn_start(c, BUSY), {"ix_messages_turns"}),
+    "newest_request": (lambda d, c: messages.newest_request(c, BUSY), {"ix_messages_turns"}),
+    "newest_request before": (
+        lambda d, c: messages.newest_request(c, BUSY, before=ARCHIVED + 9),
+        {"ix_messages_turns"},
+    ),
+    "agent_rows": (
+        lambda d, c: messages.agent_rows(c, BUSY, start=ARCHIVED, limit=64),
+        {"ix_messages_agent"},
+    ),
     "request_before": (
         lambda d, c: messages.request_before(c, BUSY, ARCHIVED + 9),
         {"ix_messages_turns"},

@@ -164,7 +164,7 @@ def test_turns_can_be_found_archived_or_live_but_not_once_rewound(session: Store
         assert messages.starts_turn(connection, session.key, 3 * ROWS)
         assert not messages.starts_turn(connection, session.key, 4 * ROWS)
         assert not messages.starts_turn(connection, session.key, 3 * ROWS + 1)
-        assert messages.open_turn_start(connection, session.key) == 3 * ROWS
+        assert messages.newest_request(connection, session.key) == 3 * ROWS
         before = messages.request_before(connection, session.key, 3 * ROWS)
     assert before is not None
     assert before.position == 2 * ROWS

@@ -274,7 +274,7 @@ class _Planner:
         tail = rows[first].position if first < len(rows) else self.session.next_position
         if not self.session.turn_open:
             return tail
-        opened = messages.open_turn_start(self.connection, self.session.key)
+        opened = messages.newest_request(self.connection, self.session.key)
         return tail if opened is None else min(tail, opened)
 
     def _find(self, start: int, limit: int) -> Found | TooLittle:
@@ -303,7 +303,7 @@ class _Planner:
 
     def _turn_of(self, position: int, start: int) -> int:
         """Where to begin to read for the turn of a row: its request, or `start` behind that."""
-        request = messages.request_place(self.connection, self.session.key, before=position)
+        request = messages.newest_request(self.connection, self.session.key, before=position)
         return max(start, request or 0)
 
     def _find_from(self, start: int, limit: int) -> Found | TooLittle:
