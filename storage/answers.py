@@ -60,6 +60,10 @@ def drop(connection: Connection, key: int, question: str) -> None:
     connection.execute(delete(Answer).where(Answer.session_key == key, Answer.question == question))
 
 
-def drop_all(connection: Connection, key: int) -> None:
-    """Forget every answer of a session, when none of them is waited for."""
-    connection.execute(delete(Answer).where(Answer.session_key == key))
+def drop_all(connection: Connection, key: int, *, prefix: str = "", but: str = "") -> None:
+    """Forget every answer of a session to questions that begin with `prefix` and not with `but`,
+    when none of them is waited for."""
+    which = [Answer.session_key == key, Answer.question.startswith(prefix, autoescape=True)]
+    if but:
+        which.append(~Answer.question.startswith(but, autoescape=True))
+    connection.execute(delete(Answer).where(*which))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, func, insert, select
 
 from storage.engine import Database
 from storage.models import Attempt
@@ -44,7 +44,10 @@ class AttemptRecord:
         return self.tokens_after / self.threshold_tokens if self.threshold_tokens else 0.0
 
 
+_LOOKED_AT = 10_000
+
 _FIELDS = tuple(AttemptRecord.__dataclass_fields__)
+_COLUMNS = tuple(getattr(Attempt, name) for name in _FIELDS)
 
 
 def record(connection: Connection, database: Database, key: int, attempt: AttemptRecord) -> None:
@@ -56,8 +59,48 @@ def record(connection: Connection, database: Database, key: int, attempt: Attemp
 
 def newest(connection: Connection, key: int, *, limit: int) -> list[AttemptRecord]:
     """The last tries of a session, oldest first."""
-    columns = [getattr(Attempt, name) for name in _FIELDS]
     rows = connection.execute(
-        select(*columns).where(Attempt.session_key == key).order_by(Attempt.id.desc()).limit(limit)
+        select(*_COLUMNS).where(Attempt.session_key == key).order_by(Attempt.id.desc()).limit(limit)
     )
     return [AttemptRecord(*row) for row in rows][::-1]
+
+
+def last_id(connection: Connection, key: int) -> int:
+    """The number of a session's last try, 0 when there is none: where `of_job` begins."""
+    found = connection.execute(
+        select(func.max(Attempt.id)).where(Attempt.session_key == key)
+    ).scalar_one()
+    return found or 0
+
+
+def of_job(connection: Connection, key: int, job_id: int, *, after: int) -> list[AttemptRecord]:
+    """The tries of one of a session's jobs whose number is above `after`, oldest first.
+
+    Reads the session's tries from there on, not all that it ever had.
+    """
+    rows = connection.execute(
+        select(*_COLUMNS)
+        .where(Attempt.session_key == key, Attempt.id > after, Attempt.job_id == job_id)
+        .order_by(Attempt.id)
+    )
+    return [AttemptRecord(*row) for row in rows]
+
+
+def answer_times(connection: Connection, model: str, *, limit: int) -> list[int]:
+    """Milliseconds per request that a model took in its last tries that it answered, newest first.
+
+    Looks at the last ten thousand tries of all sessions.
+    """
+    newest = connection.execute(select(func.max(Attempt.id))).scalar_one() or 0
+    rows = connection.execute(
+        select(Attempt.model_ms, Attempt.requests)
+        .where(
+            Attempt.id > newest - _LOOKED_AT,
+            Attempt.model == model,
+            Attempt.requests > 0,
+            Attempt.model_ms > 0,
+        )
+        .order_by(Attempt.id.desc())
+        .limit(limit)
+    )
+    return [model_ms // requests for model_ms, requests in rows]

@@ -15,6 +15,8 @@ class CursorName(StrEnum):
     """Position of the first message that micro-compaction has not absorbed."""
     TURNS = "turns"
     """Number of the last closed turn about which it was decided what is due."""
+    REPORTS = "reports"
+    """Number of the last event whose usage report was read."""
 
 
 def read(connection: Connection, key: int, name: CursorName) -> int:

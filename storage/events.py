@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, insert, select
+from sqlalchemy import text as sql
 
-from storage.models import TurnEvent, table_of
+from storage.models import REPORTED, TurnEvent, table_of
 
 # Into the table, not the mapped class: it is built once and takes no detour.
 _INSERT = insert(table_of(TurnEvent))
@@ -37,6 +38,28 @@ def find(connection: Connection, key: int, event_id: str) -> EventRecord | None:
     return None if row is None else EventRecord(*row)
 
 
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A stored usage report (JSON) with the number of its event, the session's revision when it
+    came, and our estimate of the view that was sent, in tokens."""
+
+    id: int
+    usage: str
+    revision: int
+    view_tokens: int | None
+
+
+def newest_report(connection: Connection, key: int, *, after: int) -> Report | None:
+    """The session's last usage report whose event has a number above `after`."""
+    row = connection.execute(
+        select(TurnEvent.id, TurnEvent.usage, TurnEvent.revision, TurnEvent.view_tokens)
+        .where(TurnEvent.session_key == key, TurnEvent.id > after, sql(REPORTED))
+        .order_by(TurnEvent.id.desc())
+        .limit(1)
+    ).first()
+    return None if row is None else Report(row.id, row.usage or "", row.revision, row.view_tokens)
+
+
 def record(
     connection: Connection,
     key: int,
@@ -47,10 +70,14 @@ def record(
     first_position: int,
     rows: int,
     usage: str | None,
+    view_tokens: int | None,
     revision: int,
     at: int,
 ) -> None:
-    """Store an event. The driver's IntegrityError tells that its id was used before."""
+    """Store an event; `view_tokens` is our estimate of the view that the usage is of.
+
+    The driver's IntegrityError tells that its id was used before.
+    """
     connection.execute(
         _INSERT,
         {
@@ -61,6 +88,7 @@ def record(
             "first_position": first_position,
             "rows": rows,
             "usage": usage,
+            "view_tokens": view_tokens,
             "revision": revision,
             "created_at": at,
         },

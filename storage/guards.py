@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import BigInteger, Connection, case, delete, func, literal, select
 
 from storage.engine import Database, insert_into
-from storage.models import Guard
+from storage.models import Guard, Session
 
 
 class GuardName(StrEnum):
@@ -21,22 +23,59 @@ class GuardName(StrEnum):
     that was not smaller."""
     UNDONE = "undone"
     """Number (`subject`) of closed turns at the last undo: automatic passes wait for more."""
+    COOLDOWN = "cooldown"
+    """Until when automatic passes rest after the last failed attempt. `detail` is the error
+    class, `subject` the fingerprint of the summariser that failed."""
+    POOR_PASSES = "poor_passes"
+    """How many batch passes in a row (`count`) hardly saved anything; from the second on
+    automatic ones are locked until `until_at`."""
+    NOTHING_TO_COMPACT = "nothing_to_compact"
+    """Revision (`subject`) and next position (`count`) at which a batch pass found nothing to
+    do; `detail` says why."""
+    NOT_SMALLER = "not_smaller"
+    """Revision (`subject`) and live tokens (`count`) at which a summary would not have made the
+    view smaller."""
+    BATCH_FAILURES = "batch_failures"
+    """How many batch jobs in a row (`count`) failed while the window was nearly full."""
+    PASSES_OF_TURN = "passes_of_turn"
+    """How many batch passes (`count`) preflight asked for in turn number `subject`."""
+    ENGINE_REQUEST = "engine_request"
+    """Number (`subject`) of the turn in which a plugin asked for a pass."""
+    THREAD_SIGNAL = "thread_signal"
+    """Number (`subject`) of the turn in which a gateway was asked to have Codex compact."""
+    INPUT_ROOM = "input_room"
+    """Characters (`subject`) of passages that one request may hold, once one was too long."""
 
 
 @dataclass(frozen=True, slots=True)
 class GuardRecord:
+    """A guard as it is stored. Times are milliseconds since 1970 (UTC) by the database's clock;
+    `left_ms` is how long it still holds, 0 when it does not or knows no time."""
+
     count: int
     subject: int | None
+    until_at: int | None = None
+    left_ms: int = 0
+    detail: str | None = None
+    updated_at: int = field(default=0, compare=False)
 
 
-def read_all(connection: Connection, key: int) -> dict[GuardName, GuardRecord]:
+@dataclass(frozen=True, slots=True)
+class HeldSession:
+    """A guard and the session that it is of, for operators."""
+
+    owner: str
+    session_id: str
+    name: GuardName
+    guard: GuardRecord
+
+
+def read_all(connection: Connection, database: Database, key: int) -> dict[GuardName, GuardRecord]:
     """Every guard of a session that this version knows."""
     found = connection.execute(
-        select(Guard.name, Guard.count, Guard.subject).where(
-            Guard.session_key == key, Guard.name.in_(list(GuardName))
-        )
+        select(Guard.name, *_record(database)).where(Guard.session_key == key, _KNOWN)
     )
-    return {GuardName(name): GuardRecord(count, subject) for name, count, subject in found}
+    return {GuardName(name): GuardRecord(*record) for name, *record in found}
 
 
 def put(
@@ -48,16 +87,65 @@ def put(
     count: int = 0,
     subject: int | None = None,
     detail: str | None = None,
+    hold_ms: int | None = None,
 ) -> None:
-    """Set a guard."""
-    values = {"count": count, "subject": subject, "detail": detail, "updated_at": database.now()}
+    """Set a guard; `hold_ms` is how long from now it holds. A hold that runs longer already is
+    never cut short (ENGINE.md §10)."""
+    now = database.now()
+    until = None if hold_ms is None else now + hold_ms
+    values = {"count": count, "subject": subject, "detail": detail, "updated_at": now}
+    former = Guard.until_at
+    longest = until if until is None else case((former > until, former), else_=until)
     connection.execute(
         insert_into(connection, Guard)
-        .values(session_key=key, name=name, **values)
-        .on_conflict_do_update(index_elements=[Guard.session_key, Guard.name], set_=values)
+        .values(session_key=key, name=name, until_at=until, **values)
+        .on_conflict_do_update(
+            index_elements=[Guard.session_key, Guard.name],
+            set_={**values, "until_at": longest},
+        )
     )
 
 
 def clear(connection: Connection, key: int, *names: GuardName) -> None:
     """Take guards away."""
     connection.execute(delete(Guard).where(Guard.session_key == key, Guard.name.in_(names)))
+
+
+def holding(
+    connection: Connection,
+    database: Database,
+    *,
+    names: Sequence[GuardName],
+    owner: str | None = None,
+    limit: int = 100,
+) -> list[HeldSession]:
+    """Guards of those names over all sessions, or over those of one owner, newest first."""
+    query = (
+        select(Session.owner, Session.id, Guard.name, *_record(database))
+        .join(Session, Session.key == Guard.session_key)
+        .where(Guard.name.in_(names))
+        .order_by(Guard.updated_at.desc(), Guard.session_key, Guard.name)
+        .limit(limit)
+    )
+    if owner is not None:
+        query = query.where(Session.owner == owner)
+    return [
+        HeldSession(of, session_id, GuardName(name), GuardRecord(*record))
+        for of, session_id, name, *record in connection.execute(query)
+    ]
+
+
+# Guards of a newer version are left alone while both run.
+_KNOWN = Guard.name.in_(list(GuardName))
+
+
+def _record(database: Database) -> tuple[Any, ...]:
+    left = func.coalesce(Guard.until_at - database.now(), literal(0, BigInteger))
+    return (
+        Guard.count.expression,
+        Guard.subject.expression,
+        Guard.until_at.expression,
+        case((left > 0, left), else_=0),
+        Guard.detail.expression,
+        Guard.updated_at.expression,
+    )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, RowMapping, select
 from sqlalchemy import text as sql
 
+from storage.engine import Database
 from storage.jobs import JobKind, JobState
 from storage.models import OPEN_JOB, Job
 
@@ -23,13 +25,40 @@ class JobRecord:
     state: JobState
     queue: str
     trigger: str
+    strength: int
+    options: Mapping[str, Any]
     run_at: int
     attempt: int
+    tries: int
     fence: int
     holder: str | None
     lease_until: int | None
     again: bool
     reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobStanding:
+    """How a job stands for somebody who waits for it; `left_ms` is how long it is not due yet."""
+
+    state: JobState
+    left_ms: int
+    reason: str | None
+
+    @property
+    def is_open(self) -> bool:
+        return self.state in (JobState.DUE, JobState.RUNNING)
+
+
+def standing(connection: Connection, database: Database, job_id: int) -> JobStanding | None:
+    """How the job stands now; None when it is not stored any more."""
+    found = connection.execute(
+        select(Job.state, Job.run_at - database.now(), Job.reason).where(Job.id == job_id)
+    ).first()
+    if found is None:
+        return None
+    state, left_ms, reason = found
+    return JobStanding(JobState(state), max(0, left_ms), reason)
 
 
 def open_jobs(connection: Connection, key: int | None = None) -> list[JobRecord]:
@@ -51,5 +80,10 @@ def _read(connection: Connection, conditions: Sequence[Any]) -> list[JobRecord]:
 
 def _record(row: RowMapping) -> JobRecord:
     values = {name: row[name] for name in JobRecord.__dataclass_fields__}
-    kind, state = JobKind(row["kind"]), JobState(row["state"])
-    return JobRecord(**{**values, "kind": kind, "state": state, "again": bool(row["again"])})
+    read = {
+        "kind": JobKind(row["kind"]),
+        "state": JobState(row["state"]),
+        "options": json.loads(row["options"] or "{}"),
+        "again": bool(row["again"]),
+    }
+    return JobRecord(**{**values, **read})

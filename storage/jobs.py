@@ -51,12 +51,15 @@ _JOBS = table_of(Job)
 _SESSION_ID: ColumnElement[str] = literal_column(
     '(SELECT sessions.id FROM sessions WHERE sessions."key" = jobs.session_key)', EscapedText()
 ).label("session_id")
+_CAUSE = ("queue", "trigger", "strength", "options")
+"""What a job owes to the trigger that it is open for; of the next one, in columns `next_…`."""
 _DUE = (_J.id, _J.kind, _J.queue, _J.trigger, _SESSION_ID)
 
 
 class JobKind(StrEnum):
     TURN = "turn"
     MICRO = "micro"
+    BATCH = "batch"
 
 
 # Jobs of a newer version are left to its workers while both run.
@@ -83,7 +86,9 @@ class DueJob:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A job that this holder works on. `fence` is its right to write."""
+    """A job that this holder works on. `fence` is its right to write; `tries` is how often a
+    summary was asked for in vain (ENGINE.md §10), apart from the claims that `attempt` counts.
+    `reason` is why its last holder gave it back, None where it did not say."""
 
     job_id: int
     session_key: int
@@ -95,6 +100,8 @@ class Claim:
     attempt: int
     fence: int
     holder: str
+    tries: int = 0
+    reason: str | None = None
 
 
 def make_due(
@@ -112,10 +119,11 @@ def make_due(
 ) -> DueJob:
     """Make sure that a job of this kind is open for the session and will see what is stored now.
 
-    A due job stays, a running one will be due again when it finishes. Of two triggers the
-    stronger one decides queue, options and, if it is earlier, the time; an equal or weaker one
-    never cuts a wait short. `ringing` says that the caller rings itself; that counts only for a
-    job that can be claimed now, since the ring for one that waits comes to nothing.
+    A due job stays, a running one will be due again when it finishes, for the strongest of the
+    triggers that came meanwhile. Of two triggers of a due job the stronger one decides queue,
+    options and, if it is earlier, the time; an equal or weaker one never cuts a wait short.
+    `ringing` says that the caller rings itself; that counts only for a job that can be claimed
+    now, since the ring for one that waits comes to nothing.
     """
     row = connection.execute(
         _make_due(database.dialect, database.offset_ms),
@@ -139,7 +147,9 @@ def _make_due(dialect: str, offset_ms: int) -> Any:
     now = clock(dialect, offset_ms)
     statement = insert_of(dialect, _JOBS)
     job, new = _JOBS.c, statement.excluded
-    stronger = new.strength > job.strength
+    running = job.state == literal(JobState.RUNNING.value)
+    stronger = ~running & (new.strength > job.strength)
+    next_one = running & (func.coalesce(job.next_strength, -1) < new.strength)
     run_at = case((stronger & (new.run_at < job.run_at), new.run_at), else_=job.run_at)
     given: dict[str, Any] = {
         name: bindparam(name)
@@ -158,11 +168,13 @@ def _make_due(dialect: str, offset_ms: int) -> Any:
             index_elements=[job.session_key, job.kind],
             index_where=sql(OPEN_JOB),
             set_={
-                "again": case((job.state == literal(JobState.RUNNING.value), 1), else_=job.again),
-                "queue": case((stronger, new.queue), else_=job.queue),
-                "trigger": case((stronger, new.trigger), else_=job.trigger),
-                "options": case((stronger, new.options), else_=job.options),
-                "strength": case((stronger, new.strength), else_=job.strength),
+                "again": case((running, 1), else_=job.again),
+                "tries": case((stronger, 0), else_=job.tries),
+                **{name: case((stronger, new[name]), else_=job[name]) for name in _CAUSE},
+                **{
+                    f"next_{name}": case((next_one, new[name]), else_=job[f"next_{name}"])
+                    for name in _CAUSE
+                },
                 "run_at": run_at,
                 "rung_at": case((run_at <= now, new.rung_at), else_=None),
                 "updated_at": now,
@@ -230,6 +242,8 @@ def claim(
         attempt=found["attempt"],
         fence=found["fence"],
         holder=holder,
+        tries=found["tries"],
+        reason=found["reason"],
     )
 
 
@@ -264,7 +278,7 @@ def check_fence(connection: Connection, claim: Claim) -> None:
 def proceed(
     connection: Connection, database: Database, claim: Claim, *, lease_ms: int, deadline_ms: int
 ) -> None:
-    """Note that a pass was committed: the attempts begin anew, and so does the deadline.
+    """Note that a pass was committed: attempts and tries begin anew, and so does the deadline.
 
     Raises `FenceLost`.
     """
@@ -274,11 +288,32 @@ def proceed(
         claim,
         {
             "attempt": 1,
+            "tries": 0,
             "lease_until": now + min(lease_ms, deadline_ms),
             "deadline_at": now + deadline_ms,
             "updated_at": now,
         },
     )
+
+
+def extend(
+    connection: Connection, database: Database, claim: Claim, *, lease_ms: int, deadline_ms: int
+) -> None:
+    """Begin the deadline anew for the next part of a pass. Raises `FenceLost`."""
+    now = database.now()
+    _write(
+        connection,
+        claim,
+        {"lease_until": now + min(lease_ms, deadline_ms), "deadline_at": now + deadline_ms},
+    )
+
+
+def note_tries(connection: Connection, claim: Claim, tries: int) -> None:
+    """Note how often a summary was asked for in vain, lest it be asked for again after a crash.
+
+    Raises `FenceLost`.
+    """
+    _write(connection, claim, {"tries": tries})
 
 
 def finish(connection: Connection, database: Database, claim: Claim) -> bool:
@@ -293,9 +328,10 @@ def finish(connection: Connection, database: Database, claim: Claim) -> bool:
         {
             "state": case((_J.again == 1, JobState.DUE), else_=JobState.DONE),
             "attempt": 0,
+            "tries": 0,
             "run_at": now,
-            "strength": case((_J.again == 1, _J.strength), else_=0),
             **_unheld(now),
+            **_next(_J.again == 1),
         },
     )
     return bool(written["state"] == JobState.DUE)
@@ -309,12 +345,15 @@ def release(
     delay_ms: int,
     reason: str | None,
     attempt_counts: bool,
+    tries: int | None = None,
 ) -> None:
     """Put the job back to due, to be run `delay_ms` from now. The fence stays.
 
-    A stronger trigger that arrived meanwhile does not wait. Without `attempt_counts` the attempt
-    is given back, as for a graceful stop. Raises `FenceLost`.
+    A stronger trigger that arrived meanwhile takes the job over, and does not wait. Without
+    `attempt_counts` the attempt is given back, as for a graceful stop; `tries` are the summaries
+    asked for in vain so far, None leaves them. Raises `FenceLost`.
     """
+    stronger = _stronger_came()
     now = database.now()
     _write(
         connection,
@@ -322,9 +361,46 @@ def release(
         {
             "state": JobState.DUE,
             "attempt": _J.attempt - (0 if attempt_counts else 1),
-            "run_at": case((_J.strength > claim.strength, now), else_=now + delay_ms),
+            "tries": case((stronger, 0), else_=_J.tries if tries is None else tries),
+            "run_at": case((stronger, now), else_=now + delay_ms),
             "reason": reason,
             **_unheld(now),
+            **_next(stronger),
+        },
+    )
+
+
+def go_on_as(
+    connection: Connection,
+    database: Database,
+    claim: Claim,
+    *,
+    queue: str,
+    trigger: str,
+    strength: int,
+    delay_ms: int,
+) -> None:
+    """Put the job back to due for another cause, to be run `delay_ms` from now, or at once for a
+    trigger that arrived meanwhile. Raises `FenceLost`."""
+    now = database.now()
+    asked = _J.again == 1
+    follow_up = {"queue": queue, "trigger": trigger, "strength": strength, "options": None}
+    columns = _J.__table__.c
+    cause = {
+        name: case((asked, func.coalesce(columns[f"next_{name}"], columns[name])), else_=value)
+        for name, value in follow_up.items()
+    }
+    _write(
+        connection,
+        claim,
+        {
+            "state": JobState.DUE,
+            "attempt": 0,
+            "tries": 0,
+            "run_at": case((asked, now), else_=now + delay_ms),
+            **_unheld(now),
+            **{f"next_{name}": None for name in _CAUSE},
+            **cause,
         },
     )
 
@@ -347,16 +423,46 @@ def bury(
             "failed_first_at": func.coalesce(_J.failed_first_at, now),
             "failed_last_at": now,
             **_unheld(now),
-            "again": _J.again,
+            **_untouched("again", *(f"next_{name}" for name in _CAUSE)),
         },
     )
     _replace_dead(connection, database, written)
+
+
+def withdraw(connection: Connection, database: Database, job_id: int, *, trigger: str) -> bool:
+    """Close a due job that nobody works, open for `trigger`; False where it runs, is closed, or is
+    open for something else by now. The caller holds the session's row."""
+    closed = connection.execute(
+        update(_J)
+        .where(_J.id == job_id, _J.state == JobState.DUE, _J.trigger == trigger)
+        .values(state=JobState.DONE, attempt=0, tries=0, **_unheld(database.now()))
+    )
+    return closed.rowcount == 1
 
 
 def rescue_expired(connection: Connection, database: Database) -> int:
     """Put every running job whose lease has ended back to due, or to dead after three such ends;
     gives how many there were."""
     return _rescue(connection, database, true())
+
+
+def fence_out(connection: Connection, database: Database, key: int, kind: JobKind) -> bool:
+    """Take a running job of this kind away from its holder and put it back to due; False when
+    none runs. What the holder still writes is discarded (ARCHITECTURE.md, *Jobs*)."""
+    now = database.now()
+    taken = connection.execute(
+        update(_J)
+        .where(_J.session_key == key, _J.kind == kind, sql(RUNNING_JOB))
+        .values(
+            state=JobState.DUE,
+            fence=_J.fence + 1,
+            attempt=_J.attempt - 1,
+            run_at=now,
+            reason="fenced out by a stronger trigger",
+            **{**_unheld(now), **_next(_stronger_came())},
+        )
+    )
+    return taken.rowcount > 0
 
 
 def ring_due(
@@ -431,7 +537,11 @@ def _rescue(connection: Connection, database: Database, which: Any) -> int:
             failed_first_at=func.coalesce(_J.failed_first_at, now),
             failed_last_at=now,
             run_at=now,
-            **{**_unheld(now), "again": case((crashed_often, _J.again), else_=0)},
+            **{
+                **_unheld(now),
+                **_next(~crashed_often & _stronger_came()),
+                "again": case((crashed_often, _J.again), else_=0),
+            },
         )
         .returning(*_J.__table__.columns)
     )
@@ -450,11 +560,33 @@ def _replace_dead(connection: Connection, database: Database, dead: RowMapping) 
             database,
             dead["session_key"],
             kind=JobKind(dead["kind"]),
-            queue=dead["queue"],
-            trigger=dead["trigger"],
-            strength=dead["strength"],
-            options=json.loads(dead["options"] or "{}"),
+            **_cause_of_next(dead),
         )
+
+
+def _cause_of_next(job: RowMapping) -> dict[str, Any]:
+    """What the trigger that came while the job ran asks for; an older version left none."""
+    prefix = "next_" if job["next_trigger"] is not None else ""
+    cause = {name: job[f"{prefix}{name}"] for name in _CAUSE}
+    return {**cause, "options": json.loads(cause["options"] or "{}")}
+
+
+def _stronger_came() -> ColumnElement[bool]:
+    return func.coalesce(_J.next_strength, -1) > _J.strength
+
+
+def _next(taken: ColumnElement[bool]) -> dict[str, Any]:
+    """Let the trigger that came meanwhile take the job over where `taken`, and forget it."""
+    known = taken & _J.next_trigger.is_not(None)
+    columns = _J.__table__.c
+    return {
+        **{name: case((known, columns[f"next_{name}"]), else_=columns[name]) for name in _CAUSE},
+        **{f"next_{name}": None for name in _CAUSE},
+    }
+
+
+def _untouched(*names: str) -> dict[str, Any]:
+    return {name: _J.__table__.c[name] for name in names}
 
 
 def _unheld(now: ColumnElement[int]) -> dict[str, Any]:

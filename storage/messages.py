@@ -12,10 +12,12 @@ from sqlalchemy import (
     Connection,
     RowMapping,
     Select,
+    Text,
     insert,
     literal_column,
     or_,
     select,
+    type_coerce,
     update,
 )
 from sqlalchemy import text as sql
@@ -42,15 +44,20 @@ _MARKER_LAST: ColumnElement[int] = literal_column(
 _OUTLINE = (
     _M.id,
     _M.position,
-    _M.kind,
+    type_coerce(_M.kind, Text).label("kind"),
     _M.role,
-    _M.origin,
+    type_coerce(_M.origin, Text).label("origin"),
     _M.opens_turn,
     _M.tokens,
     _M.call_ids,
     _M.answer_ids,
     _M.summary_id,
 )
+_KINDS = {kind.value: kind for kind in Kind}
+_ORIGINS: dict[str | None, Origin | None] = {
+    None: None,
+    **{origin.value: origin for origin in Origin},
+}
 # Into the table, not the mapped class, whose bulk inserts take longer than the database.
 _INSERT = insert(table_of(_M))
 _VISIBLE = or_(_M.active == 1, _M.compacted == 1)
@@ -131,10 +138,48 @@ def read_view(connection: Connection, key: int) -> list[Row]:
     return _read(connection, _whole(key).where(sql("messages." + LIVE)))
 
 
+def read_outline(connection: Connection, key: int) -> list[Row]:
+    """Outlines of the live view, whole, in view order."""
+    return _outlines(
+        connection,
+        select(*_OUTLINE)
+        .where(_M.session_key == key, sql(LIVE))
+        .order_by(_M.position, _MARKER_LAST),
+    )
+
+
+def read_between(connection: Connection, key: int, *, first: int, last: int) -> list[Row]:
+    """The live messages from position `first` to `last`, in view order. Markers are left out."""
+    return _read(
+        connection,
+        _whole(key).where(
+            sql("messages." + LIVE), _M.position.between(first, last), _M.kind == Kind.MESSAGE
+        ),
+    )
+
+
+def read_requests(connection: Connection, key: int, *, up_to: int, limit: int) -> list[Row]:
+    """The newest `limit` requests at or before position `up_to` that are live or archived,
+    newest first."""
+    return _read(
+        connection,
+        _whole(key)
+        .where(sql("messages." + OPENS_TURN), _VISIBLE, _M.position <= up_to)
+        .order_by(None)
+        .order_by(_M.position.desc())
+        .limit(limit),
+    )
+
+
 def read_everything(connection: Connection, key: int) -> list[Row]:
     """Every message that is live or archived, and the live markers, in view order."""
     archived = f"messages.{MESSAGE_ROW} AND messages.compacted = 1"
     return _read(connection, _whole(key).where(sql(f"({archived} OR messages.{LIVE})")))
+
+
+def read_absorbed(connection: Connection, key: int, summary_id: int) -> list[Row]:
+    """What a summary absorbed, markers included, in view order."""
+    return _read(connection, _whole(key).where(_M.absorbed_by == summary_id))
 
 
 def read_rows(connection: Connection, key: int, positions: Sequence[int]) -> list[Row]:
@@ -149,7 +194,7 @@ def read_rows(connection: Connection, key: int, positions: Sequence[int]) -> lis
 
 def read_forward(connection: Connection, key: int, *, start: int, limit: int) -> list[Row]:
     """Outlines of the first `limit` live rows at or behind position `start`."""
-    return _read(
+    return _outlines(
         connection,
         select(*_OUTLINE)
         .where(_M.session_key == key, sql(LIVE), _M.position >= start)
@@ -160,7 +205,7 @@ def read_forward(connection: Connection, key: int, *, start: int, limit: int) ->
 
 def read_backward(connection: Connection, key: int, *, limit: int) -> list[Row]:
     """Outlines of the last `limit` live rows, in view order."""
-    return _read(
+    return _outlines(
         connection,
         select(*_OUTLINE)
         .where(_M.session_key == key, sql(LIVE))
@@ -179,7 +224,7 @@ def read_markers(connection: Connection, key: int) -> list[Row]:
 def agent_rows(connection: Connection, key: int, *, start: int, limit: int) -> list[Row]:
     """Outlines of the first `limit` live rows at or behind `start` that neither a person nor the
     system wrote. The rows of people between them are not read."""
-    return _read(
+    return _outlines(
         connection,
         select(*_OUTLINE)
         .where(_M.session_key == key, sql(AGENT_ROW), _M.position >= start)
@@ -248,6 +293,30 @@ def archive(connection: Connection, ids: Sequence[int], *, summary_id: int) -> i
     ).rowcount
 
 
+def archive_between(
+    connection: Connection,
+    key: int,
+    *,
+    first: int,
+    last: int,
+    kept: Sequence[int],
+    summary_id: int,
+) -> int:
+    """Take every live message from position `first` to `last` out of the view but those at `kept`,
+    absorbed by a summary; gives how many that were. Markers stay."""
+    return connection.execute(
+        update(_M)
+        .where(
+            _M.session_key == key,
+            sql(LIVE),
+            sql(MESSAGE_ROW),
+            _M.position.between(first, last),
+            _M.position.not_in(kept),
+        )
+        .values(active=0, compacted=1, absorbed_by=summary_id)
+    ).rowcount
+
+
 def restore(connection: Connection, summary_id: int) -> Amount:
     """Bring back into the view what a summary absorbed, the markers that it replaced included."""
     found = connection.execute(
@@ -306,7 +375,7 @@ def rewind(connection: Connection, key: int, *, cut: int) -> tuple[Amount, int]:
 
 def _whole(key: int) -> Select[*tuple[Any, ...]]:
     return (
-        select(*_OUTLINE, _M.content, _M.fields, Summary.text.label("summary"))
+        select(*_OUTLINE, _M.content, _M.fields, Summary.text.label("summary"), Summary.verbatim)
         .outerjoin(Summary, Summary.id == _M.summary_id)
         .where(_M.session_key == key)
         .order_by(_M.position, _MARKER_LAST)
@@ -315,6 +384,36 @@ def _whole(key: int) -> Select[*tuple[Any, ...]]:
 
 def _read(connection: Connection, query: Select[*tuple[Any, ...]]) -> list[Row]:
     return [_row(found) for found in connection.execute(query).mappings()]
+
+
+def _outlines(connection: Connection, query: Select[*tuple[Any, ...]]) -> list[Row]:
+    """As `_read`, for rows without text: by the thousand for a batch pass, so without detours."""
+    return [
+        Row(
+            id=id_,
+            position=position,
+            kind=_KINDS[kind],
+            role=role,
+            origin=_ORIGINS[origin],
+            opens_turn=opens_turn == 1,
+            tokens=tokens,
+            calls=_tuple(calls),
+            answers=_tuple(answers),
+            summary_id=summary_id,
+        )
+        for (
+            id_,
+            position,
+            kind,
+            role,
+            origin,
+            opens_turn,
+            tokens,
+            calls,
+            answers,
+            summary_id,
+        ) in connection.execute(query)
+    ]
 
 
 def _row(found: RowMapping) -> Row:
@@ -332,6 +431,7 @@ def _row(found: RowMapping) -> Row:
         answers=_tuple(found["answer_ids"]),
         message=join(found["role"], found["content"], found["fields"]) if whole else None,
         summary=found.get("summary"),
+        verbatim=found.get("verbatim") or "",
         summary_id=found["summary_id"],
     )
 

@@ -32,6 +32,8 @@ AGENT_ROW = (
 )
 """Live rows that micro-compaction may absorb: what a person or the system wrote is none."""
 MESSAGE_ROW = "kind = 'message'"
+REPORTED = "usage IS NOT NULL"
+"""Events with which a gateway reported what the provider counted."""
 OPEN_JOB = "state IN ('due', 'running')"
 DUE_JOB = "state = 'due'"
 RUNNING_JOB = "state = 'running'"
@@ -62,6 +64,9 @@ class Session(Base):
     model_config: Mapped[str | None]
     context_window: Mapped[int | None]
     reserved_output: Mapped[int] = mapped_column(server_default="0")
+    declared_window: Mapped[int | None]
+    managed_by: Mapped[str | None]
+    calibration: Mapped[str | None]
     parent_key: Mapped[int | None] = mapped_column(ForeignKey("sessions.key"))
     link: Mapped[str | None]
 
@@ -124,6 +129,7 @@ class Summary(Base):
     kind: Mapped[str]
     status: Mapped[str]
     text: Mapped[str]
+    verbatim: Mapped[str] = mapped_column(server_default="")
     tokens: Mapped[int]
     first_position: Mapped[int]
     last_position: Mapped[int]
@@ -234,10 +240,20 @@ class TurnEvent(Base):
     first_position: Mapped[int]
     rows: Mapped[int]
     usage: Mapped[str | None]
+    view_tokens: Mapped[int | None]
     revision: Mapped[int]
     created_at: Mapped[int]
 
-    __table_args__ = (UniqueConstraint("session_key", "event_id", name="uq_turn_events_event"),)
+    __table_args__ = (
+        UniqueConstraint("session_key", "event_id", name="uq_turn_events_event"),
+        Index(
+            "ix_turn_events_usage",
+            "session_key",
+            "id",
+            sqlite_where=sql(REPORTED),
+            postgresql_where=sql(REPORTED),
+        ),
+    )
 
 
 class Cursor(Base):
@@ -253,7 +269,7 @@ class Cursor(Base):
 
 
 class Guard(Base):
-    """Something that holds work of a session back, by name."""
+    """Something that holds work of a session back, by name (`storage.guards.GuardName`)."""
 
     __tablename__ = "guards"
 
@@ -283,11 +299,16 @@ class Job(Base):
     options: Mapped[str | None]
     run_at: Mapped[int]
     attempt: Mapped[int] = mapped_column(server_default="0")
+    tries: Mapped[int] = mapped_column(server_default="0")
     fence: Mapped[int] = mapped_column(server_default="0")
     holder: Mapped[str | None]
     lease_until: Mapped[int | None]
     deadline_at: Mapped[int | None]
     again: Mapped[int] = mapped_column(SmallInteger, server_default="0")
+    next_queue: Mapped[str | None]
+    next_trigger: Mapped[str | None]
+    next_strength: Mapped[int | None] = mapped_column(SmallInteger)
+    next_options: Mapped[str | None]
     rung_at: Mapped[int | None]
     reason: Mapped[str | None]
     trace: Mapped[str | None]
@@ -372,3 +393,41 @@ class Answer(Base):
     completion_tokens: Mapped[int | None]
     model_ms: Mapped[int]
     created_at: Mapped[int]
+
+
+class Signal(Base):
+    """Something that a gateway is told of one of its sessions. Holds figures, never text."""
+
+    __tablename__ = "signals"
+
+    id: Mapped[int] = mapped_column(BigKey, primary_key=True, autoincrement=True)
+    session_key: Mapped[int] = mapped_column(ForeignKey("sessions.key", ondelete="CASCADE"))
+    owner: Mapped[str]
+    kind: Mapped[str]
+    quiet: Mapped[int] = mapped_column(SmallInteger, server_default="0")
+    facts: Mapped[str]
+    created_at: Mapped[int]
+
+    __table_args__ = (
+        Index("ix_signals_session", "session_key", "id"),
+        Index("ix_signals_owner", "owner", "id"),
+        {"sqlite_autoincrement": True},  # an id is never given twice
+    )
+
+
+class Endpoint(Base):
+    """What all workers know of a model's endpoint: its breaker, and what was asked this minute."""
+
+    __tablename__ = "endpoints"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    failures: Mapped[int] = mapped_column(server_default="0")
+    open_ms: Mapped[int] = mapped_column(server_default="0")
+    open_until: Mapped[int | None]
+    probe_until: Mapped[int | None]
+    error_class: Mapped[str | None]
+    answered_at: Mapped[int | None]
+    minute: Mapped[int] = mapped_column(server_default="0")
+    requests: Mapped[int] = mapped_column(server_default="0")
+    tokens: Mapped[int] = mapped_column(server_default="0")
+    updated_at: Mapped[int]

@@ -39,7 +39,8 @@ class Row:
     position of the last row it covers and comes after it. `tokens` is the estimate made when the
     row was stored; for a marker it includes the marker's frame. `calls` are the ids of the tool
     calls that the row makes, `answers` the ids that it answers. `opens_turn` says that it is a
-    real user message. `summary` is the text that a marker shows.
+    real user message. `summary` is the text of the summary that a marker shows, `verbatim` the
+    covered user messages that it shows behind it.
     """
 
     position: int
@@ -53,7 +54,13 @@ class Row:
     answers: tuple[str, ...] = ()
     message: Message | None = None
     summary: str | None = None
+    verbatim: str = ""
     summary_id: int | None = None
+
+    @property
+    def shown(self) -> str:
+        """What a marker shows: its summary, and the covered user messages behind it."""
+        return "\n\n".join(filter(None, (self.summary or "", self.verbatim)))
 
     @property
     def order(self) -> tuple[int, int]:

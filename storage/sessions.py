@@ -13,6 +13,7 @@ from sqlalchemy import (
     Select,
     bindparam,
     case,
+    func,
     or_,
     select,
     update,
@@ -29,7 +30,12 @@ _COLUMNS = tuple(column for column in Session.__table__.columns)
 
 @dataclass(frozen=True, slots=True)
 class SessionRecord:
-    """A stored session. Times are milliseconds since 1970 (UTC); tokens are estimates."""
+    """A stored session. Times are milliseconds since 1970 (UTC); tokens are estimates.
+
+    `declared_window` is a smaller window that the provider told of in an error, `managed_by` who
+    else compacts the conversation (`codex`, `openai`), `calibration` JSON of how estimates relate
+    to what the provider counts (ENGINE.md §3).
+    """
 
     key: int
     owner: str
@@ -42,6 +48,9 @@ class SessionRecord:
     model_config: str | None
     context_window: int | None
     reserved_output: int
+    declared_window: int | None
+    managed_by: str | None
+    calibration: str | None
     parent_key: int | None
     link: str | None
     revision: int
@@ -229,7 +238,8 @@ def set_model(
     context_window: int | None,
     reserved_output: int,
 ) -> SessionRecord:
-    """Change model and window. The revision grows where something changed (F159)."""
+    """Change model and window. Where something changed, the revision grows (F159), and what was
+    learned of the old one is dropped (ENGINE.md §3)."""
     same = (
         (_S.model == model)
         & (_S.context_window.is_not_distinct_from(context_window))
@@ -244,8 +254,37 @@ def set_model(
             "model_config": model_config,
             "context_window": context_window,
             "reserved_output": reserved_output,
+            "declared_window": case((same, _S.declared_window), else_=None),
+            "calibration": case((same, _S.calibration), else_=None),
         },
     )
+
+
+def declare_window(connection: Connection, key: int, window: int) -> SessionRecord:
+    """Note that the provider takes no more than `window` tokens; never raises what is known.
+
+    The revision grows where that changed something.
+    """
+    known = func.coalesce(_S.declared_window, _S.context_window, window + 1)
+    smaller = known > window
+    return _changed(
+        connection,
+        key,
+        {
+            "revision": _S.revision + case((smaller, 1), else_=0),
+            "declared_window": case((smaller, window), else_=_S.declared_window),
+        },
+    )
+
+
+def set_managed_by(connection: Connection, key: int, managed_by: str | None) -> SessionRecord:
+    """Note who else compacts the conversation; None is nobody."""
+    return _changed(connection, key, {"managed_by": managed_by})
+
+
+def calibrate(connection: Connection, key: int, calibration: str) -> None:
+    """Keep how estimates relate to what the provider counts, as JSON."""
+    connection.execute(update(_S).where(_S.key == key).values(calibration=calibration))
 
 
 def close(connection: Connection, database: Database, key: int) -> SessionRecord:

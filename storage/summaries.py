@@ -18,6 +18,23 @@ class SummaryKind(StrEnum):
 
     MICRO = "micro"
     DEFRAG = "defrag"
+    BATCH = "batch"
+    PLACEHOLDER = "placeholder"
+    """Made without a model, to be replaced by a real one (ENGINE.md §10)."""
+    HEALED = "healed"
+    """The real one, in the place of a placeholder."""
+    RESET = "reset"
+    """The last good summary, kept when everything else was archived (ENGINE.md §10)."""
+
+    @property
+    def in_place(self) -> bool:
+        """Whether it only took another summary's place: it absorbed no row of its own."""
+        return self in (SummaryKind.DEFRAG, SummaryKind.HEALED)
+
+    @property
+    def is_good(self) -> bool:
+        """Whether a model wrote it, or the built-in summariser."""
+        return self not in (SummaryKind.PLACEHOLDER, SummaryKind.RESET)
 
 
 class SummaryStatus(StrEnum):
@@ -31,7 +48,8 @@ class SummaryStatus(StrEnum):
 @dataclass(frozen=True, slots=True)
 class SummaryRecord:
     """One version. Positions are of the first and the last row that it covers; `tokens` is the
-    size of the marker that shows it, frame included."""
+    size of the marker that shows it, frame included. `verbatim` is the section of covered user
+    messages word for word, which the marker shows behind `text` (ENGINE.md §6.5)."""
 
     id: int
     kind: SummaryKind
@@ -42,6 +60,7 @@ class SummaryRecord:
     last_position: int
     replaces: int | None
     cursor_before: int
+    verbatim: str
 
 
 _RECORD = (
@@ -54,6 +73,7 @@ _RECORD = (
     Summary.last_position,
     Summary.replaces,
     Summary.cursor_before,
+    Summary.verbatim,
 )
 
 
@@ -71,6 +91,7 @@ def insert_summary(
     cursor_before: int,
     template: str,
     model: str,
+    verbatim: str = "",
 ) -> int:
     """Store a live summary and give its id."""
     return connection.execute(
@@ -80,6 +101,7 @@ def insert_summary(
             kind=kind,
             status=SummaryStatus.LIVE,
             text=text,
+            verbatim=verbatim,
             tokens=tokens,
             first_position=first_position,
             last_position=last_position,

@@ -73,7 +73,7 @@ def rewind_to(connection: Connection, key: int, cut: int) -> Rewound:
 
 
 def _take_back(connection: Connection, key: int, summary: SummaryRecord) -> Undone:
-    if summary.kind is SummaryKind.DEFRAG and summary.replaces is not None:
+    if summary.kind.in_place and summary.replaces is not None:
         former = summaries.fetch(connection, summary.replaces)
         messages.change_marker(
             connection, key, shows=summary.id, summary_id=former.id, tokens=former.tokens

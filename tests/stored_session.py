@@ -92,6 +92,7 @@ class StoredSession:
             first_position=first,
             rows=len(drafts),
             usage=None,
+            view_tokens=None,
             revision=record.revision,
             at=record.active_at,
         )

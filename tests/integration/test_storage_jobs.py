@@ -83,8 +83,8 @@ def test_a_finished_job_is_done_and_the_next_work_gets_a_new_one(
 def test_work_that_arrives_while_a_job_runs_outlives_its_death(
     worker: Worker, session: StoredSession
 ) -> None:
-    claim = worker.take(session.make_due(queue="q", trigger="t", options={"a": 1}))
-    session.make_due()
+    claim = worker.take(session.make_due())
+    session.make_due(queue="q", trigger="t", options={"a": 1})
     worker.bury(claim)
     dead, new = worker.jobs_of(session.key)
     assert (dead.id, dead.state) == (claim.job_id, JobState.DEAD)

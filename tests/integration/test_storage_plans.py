@@ -8,7 +8,18 @@ from contextlib import ExitStack
 import pytest
 from sqlalchemy import Connection, text
 
-from storage import answers, events, jobs, messages, sessions, summaries, undo
+from storage import (
+    answers,
+    attempts,
+    events,
+    job_records,
+    jobs,
+    messages,
+    sessions,
+    signals,
+    summaries,
+    undo,
+)
 from storage.engine import Database
 from storage.jobs import Claim, JobKind
 from tests.conftest import RUN
@@ -23,6 +34,8 @@ SESSIONS = 2000
 OTHERS = 200
 DONE_JOBS = 20_000
 DUE_JOBS = 60
+ATTEMPTS = 20_000
+SIGNALS = 20_000
 LONG_AGO_MS = 10**13
 RUNNING_JOBS = 30
 BUSY = 1
@@ -64,6 +77,13 @@ LONG_PAST = (
     " FROM numbers",
     "INSERT INTO answers (session_key, question, text, model, model_ms, created_at)"
     f" {NUMBERS.format(1000)} SELECT 1 + n % 200, 'q' || n, 'text', 'm', 0, 1 FROM numbers",
+    "INSERT INTO attempts (session_key, job_id, kind, trigger, outcome, messages_before,"
+    " messages_after, tokens_before, tokens_after, cursor, passes, tokens_saved, created_at)"
+    f" {NUMBERS.format(ATTEMPTS)} SELECT 1 + n % 200, 1 + n, 'batch', 'manual', 'no_op', 9, 9,"
+    " 9, 9, 0, 0, 0, 1 FROM numbers",
+    "INSERT INTO signals (session_key, owner, kind, facts, created_at)"
+    f" {NUMBERS.format(SIGNALS)} SELECT 1 + n % 200, 'o' || n % 2000, 'session_reset', '{{}}', 1"
+    " FROM numbers",
     "INSERT INTO jobs (session_key, kind, state, queue, trigger, run_at, created_at, updated_at)"
     f" {NUMBERS.format(DONE_JOBS)} SELECT 1 + n % 200, 'turn', 'done', 'turns', 'turn', n, 1, 1"
     " FROM numbers",
@@ -207,8 +227,27 @@ HOT: dict[str, tuple[Call, set[str]]] = {
     "check_fence": (lambda d, c: jobs.check_fence(c, CLAIM), set()),
     "finish": (lambda d, c: jobs.finish(c, d, CLAIM), set()),
     "find_answer": (lambda d, c: answers.find(c, 1, "q0"), set()),
+    "standing": (lambda d, c: job_records.standing(c, d, DONE_JOBS + 1), set()),
+    "open_jobs": (lambda d, c: job_records.open_jobs(c, BUSY), {"uq_jobs_open"}),
+    "last_attempt": (lambda d, c: attempts.last_id(c, BUSY), {"ix_attempts_session"}),
+    "attempts_of_job": (
+        lambda d, c: attempts.of_job(c, BUSY, ATTEMPTS - 199, after=ATTEMPTS - 400),
+        {"ix_attempts_session"},
+    ),
+    "signals_of_owner": (
+        lambda d, c: signals.read(c, owner="o7", after=SIGNALS - 1000),
+        set(),
+    ),
+    "signals_of_session": (
+        lambda d, c: signals.read(c, owner="o0", key=BUSY, after=SIGNALS - 1000),
+        set(),
+    ),
+    "newest_signal": (lambda d, c: signals.newest(c, owner="o7"), {"ix_signals_owner"}),
 }
 """What each calls, and the indexes it needs; besides, none may read a table from end to end."""
+
+
+LARGE = {"messages", "jobs", "sessions", "turn_events", "answers", "attempts", "signals"}
 
 
 @pytest.mark.parametrize("name", HOT)
@@ -216,4 +255,4 @@ def test_a_hot_statement_uses_its_index(database: Database, name: str) -> None:
     call, needed = HOT[name]
     plan = plan_of(database, lambda connection: call(database, connection))
     assert needed <= plan.indexes, plan.text
-    assert not plan.scanned & {"messages", "jobs", "sessions", "turn_events", "answers"}, plan.text
+    assert not plan.scanned & LARGE, plan.text

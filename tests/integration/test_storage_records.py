@@ -58,6 +58,7 @@ def tell(connection: Connection, key: int, event_id: str, *, digest: str = "d") 
         first_position=4,
         rows=5,
         usage=None,
+        view_tokens=None,
         revision=6,
         at=7,
     )
@@ -95,19 +96,19 @@ def test_the_first_answer_to_a_question_stays_until_it_is_dropped(
 def test_a_guard_is_what_was_put_last(database: Database, session: StoredSession) -> None:
     other = StoredSession.create(database, "other")
     with database.write() as connection:
-        assert guards.read_all(connection, session.key) == {}
+        assert guards.read_all(connection, database, session.key) == {}
         name = GuardName.MICRO_FAILURES
         guards.put(connection, database, session.key, name, count=1, subject=4, detail="x")
         guards.put(connection, database, session.key, name, count=2)
         guards.put(connection, database, session.key, GuardName.UNDONE, subject=9)
         guards.put(connection, database, other.key, name, count=7)
-        assert guards.read_all(connection, session.key) == {
+        assert guards.read_all(connection, database, session.key) == {
             GuardName.MICRO_FAILURES: GuardRecord(2, None),
             GuardName.UNDONE: GuardRecord(0, 9),
         }
         guards.clear(connection, session.key, GuardName.MICRO_FAILURES, GuardName.DEFRAG_MARK)
-        assert guards.read_all(connection, session.key).keys() == {GuardName.UNDONE}
-        assert guards.read_all(connection, other.key) == {name: GuardRecord(7, None)}
+        assert guards.read_all(connection, database, session.key).keys() == {GuardName.UNDONE}
+        assert guards.read_all(connection, database, other.key) == {name: GuardRecord(7, None)}
 
 
 def test_attempts_come_back_as_they_were_recorded_newest_last(

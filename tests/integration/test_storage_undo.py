@@ -128,7 +128,7 @@ def test_an_undo_makes_plans_stale_and_automatic_passes_wait(session: StoredSess
     session.undo()
     assert session.record().revision > revision
     with session.database.read() as connection:
-        held = guards.read_all(connection, session.key)
+        held = guards.read_all(connection, session.database, session.key)
     assert held.keys() == {GuardName.UNDONE, GuardName.ENDPOINT_FAILURES}
     assert held[GuardName.UNDONE].subject == TURNS
 
