@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, TypeAlias
@@ -16,6 +17,7 @@ from pydantic import (
     field_validator,
 )
 
+from workers.routes import fingerprint
 from workers.setting_errors import Problem, SettingsError
 from workers.setting_types import Allowed, Block, Seconds, Unit
 from workers.urls import http_url
@@ -27,6 +29,7 @@ _BASE_URLS = {
     "openai": "https://api.openai.com/v1",
     "openrouter": "https://openrouter.ai/api/v1",
 }
+_LOCAL = "local"
 _KEYS = {"openai": "OPENAI_API_KEY", "openrouter": "OPENROUTER_API_KEY"}
 
 
@@ -63,6 +66,19 @@ class EndpointSettings(Block):
         ge=1024,
         le=100_000_000,
         description="Window of the summarising model; null when unknown.",
+    )
+    requests_per_minute: Annotated[int | None, Unit("requests")] = Field(
+        None,
+        ge=1,
+        le=1_000_000,
+        description="Requests that all workers together send to the model in a minute; null for "
+        "no limit.",
+    )
+    tokens_per_minute: Annotated[int | None, Unit("tokens")] = Field(
+        None,
+        ge=1,
+        le=1_000_000_000,
+        description="Tokens, answers included, that they spend in a minute; null for no limit.",
     )
 
     @field_validator("base_url")
@@ -127,7 +143,8 @@ class Endpoint:
 
     `provider` is `openai`, `openrouter` or `custom`. `api_key` is None when there is none to
     send. `timeout` is the limit of the first byte in seconds, `context_length` the model's window
-    in tokens when known.
+    in tokens when known. All workers together keep to `requests_per_minute` and
+    `tokens_per_minute`, None for no limit.
     """
 
     provider: str
@@ -137,6 +154,8 @@ class Endpoint:
     timeout: float = 300
     extra_body: Mapping[str, JsonValue] = field(default_factory=dict, repr=False)
     context_length: int | None = None
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
 
 
 def resolve_endpoint(
@@ -185,6 +204,38 @@ def resolve_chain(
     return tuple(chain)
 
 
+def chain_fingerprint(settings: SummariserSettings) -> int:
+    """A number that is the same for the same models in the same order, in every process.
+
+    Models, their URLs and what is added to requests count; keys, user and password in a URL and
+    time limits do not. What failed with another summariser holds nobody back (ENGINE.md §10).
+    """
+    links: list[str] = []
+    for link in (settings, *settings.fallback_chain):
+        links.append(_identity(link))
+        if links[-1] == _LOCAL:
+            break
+    return fingerprint(*links)
+
+
+def _identity(settings: EndpointSettings) -> str:
+    if not settings.base_url and (settings.provider == "local" or not settings.model):
+        return _LOCAL
+    parts = [
+        settings.provider,
+        _without_user(settings.base_url or ""),
+        settings.model,
+        settings.context_length,
+        settings.extra_body,
+    ]
+    return json.dumps(parts, sort_keys=True, default=dict)
+
+
+def _without_user(url: str) -> str:
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
 def _endpoint(
     settings: EndpointSettings, provider: str, base_url: str, api_key: SecretStr | None
 ) -> Endpoint:
@@ -196,6 +247,8 @@ def _endpoint(
         timeout=settings.timeout,
         extra_body=settings.extra_body,
         context_length=settings.context_length,
+        requests_per_minute=settings.requests_per_minute,
+        tokens_per_minute=settings.tokens_per_minute,
     )
 
 

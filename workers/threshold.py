@@ -14,13 +14,10 @@ FLOOR_TOKENS = 64_000
 FLOOR_RATIO = 0.85
 
 # Models that reason before they answer spend output on it, so they may fill up further.
+_REASONING = ("o1", "o3", "o4-mini", "deepseek-reasoner", "-thinking")
 _REASONING_RATIO = 0.85
 _BUILT_IN = (
-    ("o1", _REASONING_RATIO),
-    ("o3", _REASONING_RATIO),
-    ("o4-mini", _REASONING_RATIO),
-    ("deepseek-reasoner", _REASONING_RATIO),
-    ("-thinking", _REASONING_RATIO),
+    *((key, _REASONING_RATIO) for key in _REASONING),
     ("gpt-5.3-codex-spark", 0.70),
 )
 
@@ -81,6 +78,11 @@ def threshold_tokens(
     return Threshold(tokens, ratio, reason)
 
 
+def reasons_first(model: str) -> bool:
+    """Whether `model` reasons before it answers, as far as its name tells (ENGINE.md §4)."""
+    return any(stands_alone(key, model.casefold()) for key in _REASONING)
+
+
 def _ratio(context_window: int, model: str, settings: CompressionSettings) -> tuple[float, str]:
     matches = list(_matches(model.casefold(), settings))
     if matches:
@@ -97,11 +99,11 @@ def _matches(model: str, settings: CompressionSettings) -> Iterator[tuple[str, f
         if key.casefold() in model:
             yield key, ratio, "model_thresholds"
     for key, ratio in _BUILT_IN:
-        if _stands_alone(key, model):
+        if stands_alone(key, model):
             yield key, ratio, "built-in"
 
 
-def _stands_alone(key: str, model: str) -> bool:
+def stands_alone(key: str, model: str) -> bool:
     """True if `key` occurs in `model` between name borders: `o3` in `openai/o3-pro`, not `olmo3`.
 
     A border is where a letter or digit meets anything else, or the end of the name.

@@ -1,16 +1,32 @@
-"""The turn job: decides what a finished turn makes due (ENGINE.md §9)."""
+"""The turn job: decides what a turn makes due (ENGINE.md §9)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from storage import cursors, jobs, sessions
+from sqlalchemy import Connection
+
+from storage import cursors, events, guards, jobs, sessions, signals
 from storage.cursors import CursorName
 from storage.errors import FenceLost
+from storage.events import Report
+from storage.guards import GuardName
 from storage.jobs import Claim, DueJob, JobKind
 from storage.sessions import SessionRecord
+from storage.signals import Signal, SignalKind
+from workers.calibration import Calibration
 from workers.compression_settings import CompressionSettings
+from workers.due import (
+    Load,
+    Restraints,
+    batch_due,
+    codex_is_asked,
+    micro_may_run,
+    present_turn,
+)
 from workers.micro.plan import why_nothing_due
+from workers.reported import current_prompt, recalibrated
+from workers.triggers import BATCH_QUEUE, RULES, Trigger
 from workers.workshop import Workshop
 
 MICRO_QUEUE = "micro"
@@ -19,50 +35,124 @@ MICRO_TRIGGER = "micro"
 
 @dataclass(frozen=True, slots=True)
 class TurnReport:
-    """How many closed turns were looked at, and what is due now in their session."""
+    """How many closed turns were looked at, what is due now in their session, and what gateways
+    are told."""
 
     turns: int
     due: tuple[DueJob, ...]
+    signals: tuple[Signal, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a look at a session came to.
+
+    `seen` is the number of the last turn that was decided about before, `report` the newest usage
+    report since the last look and `calibration` what it taught. A batch pass covers what a micro
+    pass would, so at most one of `batch` and `micro` is due. `codex` says that the gateway is to
+    have Codex compact its thread.
+    """
+
+    load: Load
+    seen: int
+    report: Report | None
+    calibration: Calibration | None
+    batch: Trigger | None
+    micro: bool
+    codex: bool
 
 
 def run_turn(shop: Workshop, claim: Claim) -> TurnReport:
     """Work a claimed turn job: one decision, whatever number of turns it stands for."""
     database, key = shop.database, claim.session_key
-    settings = shop.settings.current().compression
     with database.read() as connection:
-        session = sessions.fetch(connection, key)
-        seen = cursors.read(connection, key, CursorName.TURNS)
-        due_micro = micro_is_due(session, seen, settings) and not why_nothing_due(
-            connection, key, settings
-        )
+        decision = _decide(shop, connection, key)
+    shop.reach("decided")
     try:
         with database.write() as connection:
-            sessions.lock(connection, key)
+            session = sessions.lock(connection, key)
             jobs.check_fence(connection, claim)
-            if due_micro:
-                jobs.make_due(
-                    connection,
-                    database,
-                    key,
-                    kind=JobKind.MICRO,
-                    queue=MICRO_QUEUE,
-                    trigger=MICRO_TRIGGER,
-                    ringing=True,
-                )
+            told = _carry_out(shop, connection, session, decision)
             # A turn that was closed since the read has set the job's `again`.
-            cursors.move(connection, key, CursorName.TURNS, session.turns)
+            cursors.move(connection, key, CursorName.TURNS, decision.load.session.turns)
+            if decision.report is not None:
+                cursors.move(connection, key, CursorName.REPORTS, decision.report.id)
             jobs.finish(connection, database, claim)
             shop.reach("before-commit")
             due = tuple(jobs.due_in_session(connection, database, key))
         shop.reach("after-commit")
     except FenceLost:
         return TurnReport(0, ())
-    return TurnReport(session.turns - seen, due)
+    return TurnReport(decision.load.session.turns - decision.seen, due, told)
 
 
 def micro_is_due(session: SessionRecord, seen: int, settings: CompressionSettings) -> bool:
     """Whether one of the turns after number `seen` is one after which micro-compaction runs."""
-    if not (settings.enabled and settings.micro_compact):
-        return False
     every = max(1, settings.micro_compact_every_n_turns)
     return session.turns // every > seen // every
+
+
+def _decide(shop: Workshop, connection: Connection, key: int) -> Decision:
+    settings = shop.settings.current().compression
+    session = sessions.fetch(connection, key)
+    seen = cursors.read(connection, key, CursorName.TURNS)
+    under = Restraints(
+        settings, guards.read_all(connection, shop.database, key), shop.summariser.fingerprint
+    )
+    report = events.newest_report(
+        connection, key, after=cursors.read(connection, key, CursorName.REPORTS)
+    )
+    learned = recalibrated(report, session, settings) if report else None
+    load = Load(
+        session,
+        learned or Calibration.of(session.calibration),
+        current_prompt(report, session) if report else None,
+    )
+    batch = batch_due(load, under)
+    micro = (
+        batch is None
+        and micro_is_due(session, seen, settings)
+        and micro_may_run(session, under)
+        and not why_nothing_due(connection, shop.database, key, settings)
+    )
+    return Decision(load, seen, report, learned, batch, micro, codex_is_asked(load, under))
+
+
+def _carry_out(
+    shop: Workshop, connection: Connection, now: SessionRecord, decision: Decision
+) -> tuple[Signal, ...]:
+    """Write what was decided, whatever came in between; gives the signals of it."""
+    database, session = shop.database, decision.load.session
+    # A change of model since the read has dropped what was learned.
+    if decision.calibration is not None and now.revision == session.revision:
+        sessions.calibrate(connection, now.key, decision.calibration.dump())
+    if decision.batch is not None:
+        jobs.make_due(
+            connection,
+            database,
+            now.key,
+            kind=JobKind.BATCH,
+            queue=BATCH_QUEUE,
+            trigger=decision.batch,
+            strength=RULES[decision.batch].strength,
+            ringing=True,
+        )
+    if decision.micro:
+        jobs.make_due(
+            connection,
+            database,
+            now.key,
+            kind=JobKind.MICRO,
+            queue=MICRO_QUEUE,
+            trigger=MICRO_TRIGGER,
+            ringing=True,
+        )
+    if not decision.codex:
+        return ()
+    guards.put(
+        connection, database, now.key, GuardName.THREAD_SIGNAL, subject=present_turn(session)
+    )
+    facts = {"turn": present_turn(session), "prompt_tokens": decision.load.prompt_tokens}
+    return (
+        signals.emit(connection, database, now.key, SignalKind.COMPACT_THREAD, facts, quiet=False),
+    )

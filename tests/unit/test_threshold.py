@@ -7,7 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workers.compression_settings import CompressionSettings
-from workers.threshold import NoUsableWindowError, Threshold, threshold_tokens
+from workers.threshold import (
+    NoUsableWindowError,
+    Threshold,
+    reasons_first,
+    threshold_tokens,
+)
 
 
 def _threshold(
@@ -124,6 +129,7 @@ def test_a_reserve_that_leaves_nothing_is_refused_with_both_numbers(reserve: int
 )
 def test_models_that_reason_first_are_filled_to_85_percent(model: str) -> None:
     assert _threshold(1_000_000, model).ratio == 0.85
+    assert reasons_first(model)
 
 
 @pytest.mark.parametrize(
@@ -132,6 +138,12 @@ def test_models_that_reason_first_are_filled_to_85_percent(model: str) -> None:
 )
 def test_built_in_keys_match_only_at_name_borders(model: str) -> None:
     assert _threshold(1_000_000, model).ratio == 0.50
+    assert not reasons_first(model)
+
+
+def test_a_built_in_key_of_a_model_that_answers_at_once_says_nothing_of_reasoning() -> None:
+    assert _threshold(1_000_000, "gpt-5.3-codex-spark").ratio == 0.70
+    assert not reasons_first("gpt-5.3-codex-spark")
 
 
 def test_a_users_key_matches_anywhere_and_in_any_case() -> None:

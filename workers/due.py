@@ -1,0 +1,121 @@
+"""What a session's size makes due (ENGINE.md §9, rows 1, 3, 4, 15 and 17)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from storage.guards import GuardName, GuardRecord
+from storage.sessions import SessionRecord
+from workers.calibration import Calibration
+from workers.compression_settings import CompressionSettings
+from workers.holds import held_back
+from workers.limits import hygiene_limit, session_threshold
+from workers.managed import ManagedBy, managed_by
+from workers.threshold import NoUsableWindowError, Threshold
+from workers.triggers import RULES, Trigger, TriggerRules
+
+MICRO_RULES = TriggerRules(0, honours_thrash=False, honours_no_op=False)
+"""ENGINE.md §9, row 15. Its failure count and the breaker are the micro job's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How large a session is: `prompt_tokens` as the provider counted its present view, None where
+    that is not known, and what our estimate makes of what is stored."""
+
+    session: SessionRecord
+    calibration: Calibration
+    prompt_tokens: int | None = None
+
+    @property
+    def estimate(self) -> int:
+        """What the provider would count now, in tokens."""
+        return self.calibration.estimate(self.session.live_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Restraints:
+    """What decides whether a trigger may act: the guards are read together with the session,
+    `fingerprint` is the present summariser's."""
+
+    settings: CompressionSettings
+    guards: Mapping[GuardName, GuardRecord]
+    fingerprint: int
+
+
+def batch_due(load: Load, under: Restraints) -> Trigger | None:
+    """The strongest trigger of a batch pass whose condition holds and that nothing holds back."""
+    met = triggers_met(load, under.settings)
+    free = [trigger for trigger in met if not _is_held(RULES[trigger], load.session, under)]
+    return max(free, key=lambda trigger: RULES[trigger].strength, default=None)
+
+
+def triggers_met(load: Load, settings: CompressionSettings) -> tuple[Trigger, ...]:
+    """The triggers of a batch pass whose condition holds, held back or not.
+
+    Where somebody else compacts, what we store is not what is sent, so nothing but a report
+    counts; what a Codex app server owns is left to it altogether.
+    """
+    threshold = _threshold(load.session, settings)
+    by = managed_by(load.session, settings)
+    if threshold is None or by is ManagedBy.CODEX:
+        return ()
+    conditions = {Trigger.AFTER_RESPONSE: _is_over(load, threshold)}
+    if by is None:
+        conditions |= {
+            Trigger.HYGIENE_TOKENS: load.estimate >= hygiene_limit(load.session, threshold),
+            Trigger.HYGIENE_COUNT: (
+                load.session.live_messages >= settings.hygiene_hard_message_limit
+            ),
+        }
+    return tuple(trigger for trigger, holds in conditions.items() if holds)
+
+
+def micro_may_run(session: SessionRecord, under: Restraints) -> bool:
+    """Whether micro-compaction is for us to do and nothing holds it back."""
+    if not under.settings.micro_compact or managed_by(session, under.settings) is not None:
+        return False
+    return not _is_held(MICRO_RULES, session, under)
+
+
+def codex_is_asked(load: Load, under: Restraints) -> bool:
+    """Whether the gateway is to have Codex compact its thread: over the threshold, where that is
+    configured, once a turn."""
+    session, settings = load.session, under.settings
+    if not settings.enabled or settings.codex_app_server_auto != "hermes":
+        return False
+    if managed_by(session, settings) is not ManagedBy.CODEX:
+        return False
+    threshold = _threshold(session, settings)
+    asked = under.guards.get(GuardName.THREAD_SIGNAL)
+    fresh = asked is None or asked.subject != present_turn(session)
+    return fresh and threshold is not None and _is_over(load, threshold)
+
+
+def present_turn(session: SessionRecord) -> int:
+    """Number of the turn that is open, or of the last closed one."""
+    return session.turns + session.turn_open
+
+
+def _is_over(load: Load, threshold: Threshold) -> bool:
+    return load.prompt_tokens is not None and load.prompt_tokens >= threshold.tokens
+
+
+def _is_held(rules: TriggerRules, session: SessionRecord, under: Restraints) -> bool:
+    hold = held_back(
+        rules,
+        under.guards,
+        session=session,
+        settings=under.settings,
+        fingerprint=under.fingerprint,
+    )
+    return hold is not None
+
+
+def _threshold(session: SessionRecord, settings: CompressionSettings) -> Threshold | None:
+    try:
+        return session_threshold(session, settings)
+    except NoUsableWindowError:
+        # The session's owner can mend that; its turns go on being stored.
+        return None

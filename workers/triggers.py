@@ -1,0 +1,107 @@
+"""What may ask for a batch pass, and what holds each of them back (ENGINE.md §9)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Trigger(StrEnum):
+    AFTER_RESPONSE = "after_response"
+    PREFLIGHT = "preflight"
+    HYGIENE_TOKENS = "hygiene_tokens"
+    HYGIENE_COUNT = "hygiene_count"
+    IDLE = "idle"
+    PAYLOAD_TOO_LARGE = "payload_too_large"
+    LONG_CONTEXT_RATE_LIMIT = "long_context_rate_limit"
+    OUTPUT_TOO_LARGE = "output_too_large"
+    CONTEXT_OVERFLOW = "context_overflow"
+    ENGINE = "engine"
+    MANUAL = "manual"
+    HEAL = "heal"
+    """A placeholder waits for its real summary (ENGINE.md §10)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerRules:
+    """How a trigger is treated.
+
+    Of two triggers the one of greater `strength` decides. `honours_cooldown` and
+    `honours_thrash` say which guards hold it back, `honours_switch` whether `enabled: false` and
+    an undo do; `honours_no_op` whether a remembered no-op does. `bypasses` says that none of
+    cooldown, anti-thrash and breaker make it wait: an open breaker is a failed attempt to it. It
+    also takes a session away from a running micro or prune job. `prunes_first` says that old tool
+    output is shortened before a model is asked, `enters_open_turn` that closed groups of a turn
+    that is still open may be taken. `hygiene` passes have time limits and a cooldown of their own;
+    `folds_at_once` means a placeholder as soon as the summariser fails once, whatever the
+    configuration says.
+    """
+
+    strength: int
+    bypasses: bool = False
+    honours_switch: bool = True
+    honours_cooldown: bool = True
+    honours_thrash: bool = True
+    honours_no_op: bool = True
+    prunes_first: bool = True
+    enters_open_turn: bool = False
+    hygiene: bool = False
+    folds_at_once: bool = False
+
+
+_ERROR = TriggerRules(
+    60,
+    bypasses=True,
+    honours_cooldown=False,
+    honours_thrash=False,
+    honours_no_op=False,
+    prunes_first=False,
+    enters_open_turn=True,
+)
+
+RULES: dict[Trigger, TriggerRules] = {
+    Trigger.HEAL: TriggerRules(
+        1, honours_cooldown=False, honours_thrash=False, honours_no_op=False, prunes_first=False
+    ),
+    Trigger.IDLE: TriggerRules(5),
+    Trigger.ENGINE: TriggerRules(8),
+    Trigger.AFTER_RESPONSE: TriggerRules(10, enters_open_turn=True),
+    Trigger.HYGIENE_TOKENS: TriggerRules(15, honours_thrash=False, hygiene=True),
+    Trigger.PREFLIGHT: TriggerRules(20, enters_open_turn=True),
+    Trigger.HYGIENE_COUNT: TriggerRules(
+        50,
+        bypasses=True,
+        honours_cooldown=False,
+        honours_thrash=False,
+        honours_no_op=False,
+        prunes_first=False,
+        enters_open_turn=True,
+        hygiene=True,
+        folds_at_once=True,
+    ),
+    Trigger.PAYLOAD_TOO_LARGE: _ERROR,
+    Trigger.LONG_CONTEXT_RATE_LIMIT: _ERROR,
+    Trigger.OUTPUT_TOO_LARGE: _ERROR,
+    Trigger.CONTEXT_OVERFLOW: _ERROR,
+    Trigger.MANUAL: TriggerRules(
+        70,
+        bypasses=True,
+        honours_switch=False,
+        honours_cooldown=False,
+        honours_thrash=False,
+        honours_no_op=False,
+        prunes_first=False,
+        enters_open_turn=True,
+    ),
+}
+
+BATCH_QUEUE = "batch"
+"""The queue of all of them; bulk re-compaction has one of its own."""
+
+
+def rules_of(trigger: str) -> TriggerRules:
+    """The rules of a stored trigger; one of a newer version is treated as the mildest one."""
+    try:
+        return RULES[Trigger(trigger)]
+    except ValueError:
+        return RULES[Trigger.IDLE]
