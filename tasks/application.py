@@ -9,10 +9,11 @@ from threading import Lock
 from celery import Celery
 
 from storage import migrate
-from tasks import micro, turns, upkeep
+from tasks import batch, micro, turns, upkeep
 from tasks.conclusion import WorkshopSource
 from tasks.settings import celery_settings
 from tasks.stopping import StopFlag
+from workers.gate import SharedGate
 from workers.settings_file import SettingsSource
 from workers.summariser.build import FollowingSummariser
 from workers.workshop import Workshop
@@ -25,6 +26,7 @@ def make_app(broker_url: str | None, workshop: WorkshopSource) -> Celery:
     app.conf.update(celery_settings(broker_url))
     turns.define(app, workshop)
     micro.define(app, workshop)
+    batch.define(app, workshop)
     upkeep.define(app, workshop)
     return app
 
@@ -58,9 +60,10 @@ class ProcessWorkshop:
         settings = self._settings.current()
         # A job holds no connection while it waits for a model; its lease's keeper needs one.
         pool_size = settings.worker.concurrency + 2
+        database = migrate.open_ready(settings.database_url, pool_size=pool_size)
         return Workshop(
-            database=migrate.open_ready(settings.database_url, pool_size=pool_size),
+            database=database,
             settings=self._settings,
-            summariser=FollowingSummariser(self._settings, os.environ),
+            summariser=FollowingSummariser(self._settings, os.environ, SharedGate(database)),
             stopping=self._stopping,
         )

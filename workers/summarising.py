@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 class Task(StrEnum):
@@ -16,6 +16,15 @@ class Task(StrEnum):
     """Fold an exchange into the rolling summary (ENGINE.md §7)."""
     DEFRAG = "defrag"
     """Rewrite the rolling summary alone, shorter (ENGINE.md §7)."""
+    BATCH = "batch"
+    """Summarise a middle, or a part of one, in sections (ENGINE.md §6.4)."""
+    MERGE = "merge"
+    """Join the summaries of the parts of one middle, which are the passages (ENGINE.md §6.8)."""
+
+    @property
+    def in_sections(self) -> bool:
+        """Whether the answer is a structured summary."""
+        return self in (Task.BATCH, Task.MERGE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +44,11 @@ class Passage:
 class SummaryRequest:
     """Everything that one summary is made from. All text in it is redacted already.
 
-    `previous` is the rolling summary so far ("" at first). `question` is the user's request that
-    the first passage answers, as context only. `target_tokens` is the size that the prompt asks
-    for; `replaced_tokens` is what the answer takes the place of, so it must be smaller.
+    `previous` is the summary so far ("" at first), to be updated. `question` is the user's request
+    that the first passage answers, as context only. `target_tokens` is the size that the prompt
+    asks for; `replaced_tokens` is what the answer takes the place of, so it must be smaller.
+    `focus` is a topic that a person wants most of the room for. `idle_seconds` and
+    `total_seconds` limit the answer where the usual limits are not meant (ENGINE.md §10).
     """
 
     task: Task
@@ -47,25 +58,37 @@ class SummaryRequest:
     target_tokens: int
     replaced_tokens: int
     today: date
+    focus: str = ""
+    idle_seconds: float | None = None
+    total_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a summariser said, unchecked. Token counts are None where it did not tell."""
+    """What a summariser said, unchecked. Token counts are None where it did not tell; `requests`
+    is how many were sent for it, those to models that failed before included."""
 
     text: str
     model: str
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     seconds: float = 0.0
+    requests: int = 1
 
 
 class ErrorClass(StrEnum):
     """Why an attempt to get a summary failed.
 
-    The first group is about the endpoint: nothing is held against the exchange. The second is
-    about this answer: three in a row and micro-compaction skips the exchange (ENGINE.md §7).
+    The first group says that nobody was asked. The second is about the endpoint: nothing is held
+    against the exchange. The third is about this answer: three in a row and micro-compaction
+    skips the exchange (ENGINE.md §7).
     """
+
+    BREAKER_OPEN = "breaker_open"
+    """Every model is down and not asked for now (ENGINE.md §10)."""
+    LIMIT_REACHED = "limit_reached"
+    """The requests or tokens of this minute are used up, or the first request to a model that has
+    not answered yet, or failed last, is still under way."""
 
     CONNECTION = "connection"
     RATE_LIMITED = "rate_limited"
@@ -92,11 +115,22 @@ class ErrorClass(StrEnum):
     """Invented turns or orders to conceal (faults F239)."""
     SECRETS = "secrets"
     ERROR_PAGE = "error_page"
+    MISSING_SECTIONS = "missing_sections"
 
     @property
     def blames_endpoint(self) -> bool:
         """True where waiting helps and the exchange is not at fault."""
-        return self in _ENDPOINT
+        return self in _ENDPOINT or self.not_asked
+
+    @property
+    def not_asked(self) -> bool:
+        """True where no request was sent, so no attempt was spent."""
+        return self in (ErrorClass.BREAKER_OPEN, ErrorClass.LIMIT_REACHED)
+
+    @property
+    def permanent(self) -> bool:
+        """True where asking the same again cannot help (ENGINE.md §10: 401, 403, 404, 400)."""
+        return self in _PERMANENT
 
 
 _ENDPOINT = frozenset(
@@ -110,21 +144,30 @@ _ENDPOINT = frozenset(
     }
 )
 
+_PERMANENT = frozenset({ErrorClass.AUTH, ErrorClass.NOT_FOUND, ErrorClass.BAD_REQUEST})
+
 
 class SummariserError(Exception):
     """No usable summary came back. Nothing of the session may change because of it.
 
     `error_class` says why, `detail` in a few words without any text of the conversation,
-    `retry_after` the seconds that the endpoint asked to wait, if it did.
+    `retry_after` the seconds that the endpoint asked to wait, if it did; `requests` is how many
+    were sent, to every model of a chain together.
     """
 
     def __init__(
-        self, error_class: ErrorClass, detail: str = "", *, retry_after: float | None = None
+        self,
+        error_class: ErrorClass,
+        detail: str = "",
+        *,
+        retry_after: float | None = None,
+        requests: int = 1,
     ) -> None:
         super().__init__(f"{error_class.value}: {detail}" if detail else error_class.value)
         self.error_class = error_class
         self.detail = detail
         self.retry_after = retry_after
+        self.requests = 0 if error_class.not_asked else requests
 
 
 class Stopped(Exception):
@@ -139,9 +182,13 @@ class Summariser(Protocol):
         """Name for records, `local` for the built-in one."""
 
     @property
-    def input_chars(self) -> int:
-        """How many characters of passages one request may hold (ENGINE.md §6.3: 160,000, less
-        for a small window)."""
+    def fingerprint(self) -> int:
+        """The same number while the same models are asked at the same places: a change of
+        summariser clears cooldowns (ENGINE.md §10)."""
+
+    def room(self, summary_tokens: int) -> int:
+        """How many characters of passages one request may hold (ENGINE.md §6.3: 160,000, less for
+        a small window) beside summaries of `summary_tokens`: the previous one and the answer."""
 
     def summarise(self, request: SummaryRequest, stop: Callable[[], bool]) -> Reply:
         """Answer `request`; `stop` is polled while waiting.
@@ -150,3 +197,11 @@ class Summariser(Protocol):
         """
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class Gated(Protocol):
+    """A summariser that others share, and that may be closed to everyone for a while."""
+
+    def why_closed(self) -> SummariserError | None:
+        """Why nobody may ask now, as the error that asking would raise; None where one may."""

@@ -16,7 +16,7 @@ from storage.errors import StorageError
 from tests.at_once import at_once, succeeded
 from tests.gateways import url_of
 from tests.stored_session import later
-from workers.breaker import FIRST_OPEN_MS, LOOK_AGAIN_MS, LOOK_SOON_MS
+from workers.breaker import DOUBT_MS, FIRST_OPEN_MS, LOOK_AGAIN_MS, LOOK_SOON_MS
 from workers.gate import Blocked, Permit, SharedGate
 from workers.rates import Limits
 from workers.summarising import ErrorClass, SummariserError
@@ -234,16 +234,16 @@ def test_a_probe_whose_process_died_frees_its_place_by_its_ceiling(database: Dat
 
 
 @pytest.mark.parametrize("known", [False, True], ids=["new", "failing"])
-def test_a_process_that_died_while_it_asked_an_endpoint_in_doubt_frees_the_place_by_its_ceiling(
+def test_a_process_that_died_while_it_asked_an_endpoint_in_doubt_frees_the_place_in_half_a_minute(
     database: Database, known: bool
 ) -> None:
     if known:
         establish(database)
         SharedGate(database).failed(permitted(SharedGate(database)), DOWN)
     dead = permitted(SharedGate(database), seconds=60.0)
-    blocked = admit(SharedGate(later(database, 30_000)))
+    blocked = admit(SharedGate(later(database, DOUBT_MS // 2)))
     assert blocked == Blocked(ErrorClass.LIMIT_REACHED, LOOK_SOON_MS)
-    gate = SharedGate(later(database, 61_000))
+    gate = SharedGate(later(database, DOUBT_MS + 1))
     second = permitted(gate)
     assert second.probe not in (None, dead.probe)
     assert isinstance(admit(gate), Blocked)

@@ -87,6 +87,8 @@ def test_the_summariser_is_local_by_default_and_waits_300_seconds_for_the_first_
         "timeout": 300,
         "extra_body": {},
         "context_length": None,
+        "requests_per_minute": None,
+        "tokens_per_minute": None,
         "fallback_chain": (),
     }
     assert resolve_endpoint(settings, {}) is None

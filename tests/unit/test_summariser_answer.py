@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
+from datetime import date
 from typing import Any
 
 import pytest
@@ -10,7 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workers.summariser.answer import Answer, size_limit
-from workers.summarising import ErrorClass, SummariserError
+from workers.summarising import ErrorClass, SummariserError, SummaryRequest, Task
+
+REQUEST = SummaryRequest(
+    task=Task.ABSORB,
+    previous="",
+    question="",
+    passages=(),
+    target_tokens=500,
+    replaced_tokens=10_000,
+    today=date(2026, 11, 30),
+)
 
 
 def chunk(finish: str | None = None, **delta: Any) -> dict[str, Any]:
@@ -111,8 +123,15 @@ def test_an_answer_that_does_not_end_is_given_up_at_its_limit() -> None:
 
 
 def test_the_limit_follows_what_is_replaced() -> None:
-    assert size_limit(10_000) == 80_000
-    assert size_limit(10) == 4_000
+    assert size_limit(REQUEST) == 80_000
+    assert size_limit(replace(REQUEST, replaced_tokens=10)) == 4_000
+
+
+def test_the_limit_of_a_structured_summary_follows_what_was_asked_for_too() -> None:
+    batch = replace(REQUEST, task=Task.BATCH, target_tokens=2_000, replaced_tokens=60_000)
+    assert size_limit(batch) == 32_000
+    assert size_limit(replace(batch, task=Task.MERGE, replaced_tokens=3_000)) == 24_000
+    assert size_limit(replace(batch, target_tokens=30)) == 4_000
 
 
 values = st.recursive(

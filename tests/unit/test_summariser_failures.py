@@ -40,6 +40,9 @@ OTHER_TROUBLE = [
     "Unsupported value: 'stream_options'",
     "model_not_found: the model is not available in this context",
     "Your account exceeds its monthly quota",
+    "Too many tokens, please wait before trying again.",
+    "The long context beta is not yet available for this subscription.",
+    "max_tokens is too large: 6000. This model supports at most 4096 completion tokens",
 ]
 
 

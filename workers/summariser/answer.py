@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from workers.summariser.thinking import VisibleText
-from workers.summarising import ErrorClass, SummariserError
+from workers.summarising import ErrorClass, SummariserError, SummaryRequest
 
 # Servers name their reasoning differently; none of it belongs to the summary.
 _REASONING = ("reasoning_content", "reasoning", "reasoning_details", "thinking")
@@ -24,13 +24,18 @@ _FINISHES = {
 }
 
 
-def size_limit(replaced_tokens: int) -> int:
+def size_limit(request: SummaryRequest) -> int:
     """Characters after which an answer cannot be the summary that was asked for.
 
-    Twice what `replaced_tokens` of prose hold: the exact comparison comes later, this one only
-    bounds an answer that does not end, since no output limit is sent (ENGINE.md §6.2).
+    Twice what the replaced tokens of prose hold, since an answer that does not shrink is refused
+    anyway. A structured summary replaces many times its own size: of one, four times what was
+    asked for (faults F071). The exact comparison comes later, this one only bounds an answer that
+    does not end, since no output limit is sent (ENGINE.md §6.2).
     """
-    return max(8 * replaced_tokens, 4_000)
+    limit = 8 * request.replaced_tokens
+    if request.task.in_sections:
+        limit = min(limit, 16 * request.target_tokens)
+    return max(limit, 4_000)
 
 
 class Answer:

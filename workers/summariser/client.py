@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from openai import AsyncOpenAI, Timeout
 
+from workers.endpoints import SummariserSettings, chain_fingerprint
 from workers.prompts import chat_messages
 from workers.summariser.answer import size_limit
 from workers.summariser.asking import Question, ask
@@ -45,10 +46,9 @@ class OpenAISummariser:
     `base_url` None means OpenAI's own; user and password in it are sent as Basic authorisation.
     An empty `api_key` suits local servers that ask for none. `first_byte_seconds`, `idle_seconds`
     and `total_seconds` limit each call (ENGINE.md §10); `extra_body` is added to each request.
-    `context_length` is the model's window in tokens where known, `summary_tokens` the largest
-    summary that requests hold and ask for. `clock` gives the wall clock, `poll_seconds` is how
-    often `stop` is asked. Raises `ValueError` for a URL that is none and for a key that no header
-    can carry.
+    `context_length` is the model's window in tokens where known. `clock` gives the wall clock,
+    `poll_seconds` is how often `stop` is asked. Raises `ValueError` for a URL that is none and for
+    a key that no header can carry.
     """
 
     def __init__(
@@ -62,7 +62,6 @@ class OpenAISummariser:
         total_seconds: float = 600.0,
         extra_body: Mapping[str, Any] = _NOTHING,
         context_length: int | None = None,
-        summary_tokens: int = 3_000,
         clock: Callable[[], float] = time.time,
         poll_seconds: float = 0.25,
     ) -> None:
@@ -71,7 +70,7 @@ class OpenAISummariser:
         self._api_key = _sendable(api_key)
         self._deadlines = Deadlines(first_byte_seconds, idle_seconds, total_seconds)
         self._extra_body = dict(extra_body)
-        self._input_chars = input_chars(context_length, summary_tokens)
+        self._context_length = context_length
         self._clock = clock
         self._poll_seconds = poll_seconds
         self._lock = threading.Lock()
@@ -85,9 +84,20 @@ class OpenAISummariser:
         return self._model
 
     @property
-    def input_chars(self) -> int:
-        """Characters of passages that one request may hold (ENGINE.md §6.3, faults F081)."""
-        return self._input_chars
+    def fingerprint(self) -> int:
+        """That of a configuration that names this model alone."""
+        named = SummariserSettings.model_construct(
+            model=self._model,
+            base_url=self._base_url,
+            context_length=self._context_length,
+            extra_body=self._extra_body,
+        )
+        return chain_fingerprint(named)
+
+    def room(self, summary_tokens: int) -> int:
+        """Characters of passages that one request may hold beside summaries of `summary_tokens`
+        (ENGINE.md §6.3, faults F081)."""
+        return input_chars(self._context_length, summary_tokens)
 
     def summarise(self, request: SummaryRequest, stop: Callable[[], bool]) -> Reply:
         """Ask the model once and wait for the whole answer.
@@ -121,14 +131,22 @@ class OpenAISummariser:
             model=self._model,
             messages=chat_messages(request),
             extra_body=self._extra_body,
-            deadlines=self._deadlines,
-            limit_chars=size_limit(request.replaced_tokens),
+            deadlines=self._deadlines_for(request),
+            limit_chars=size_limit(request),
         )
         with self._lock:
             if self._closed:
                 raise Stopped("the summariser is closed")
             line = self._open_line()
             return line.loop.submit(ask(line.client, question, self._clock))
+
+    def _deadlines_for(self, request: SummaryRequest) -> Deadlines:
+        usual = self._deadlines
+        return Deadlines(
+            first_byte=usual.first_byte,
+            idle=usual.idle if request.idle_seconds is None else request.idle_seconds,
+            total=usual.total if request.total_seconds is None else request.total_seconds,
+        )
 
     def _open_line(self) -> _Line:
         if self._line is not None and self._line.loop.inherited:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
+from workers.api_errors import ApiErrorKind, read_error, recognise
 from workers.summarising import ErrorClass, SummariserError
 
 MAX_RETRY_AFTER = 86_400.0
@@ -26,26 +27,9 @@ _STATUSES = {
     408: ErrorClass.SERVER_ERROR,
     409: ErrorClass.SERVER_ERROR,
     410: ErrorClass.NOT_FOUND,
-    413: ErrorClass.CONTEXT_OVERFLOW,
     425: ErrorClass.SERVER_ERROR,
     429: ErrorClass.RATE_LIMITED,
 }
-_MAY_MEAN_OVERFLOW = frozenset({400, 413, 422, 500})
-
-_OVERFLOW = re.compile(
-    r"context_length_exceeded|exceed_context_size|model_max_prompt_tokens_exceeded"
-    r"|maximum (context|model|prompt|input) length"
-    r"|maximum number of (input )?tokens"
-    r"|(exceed|larger|longer|greater|more|beyond|full|overflow)[^.]{0,60}context"
-    r"|context (length|window|size|limit)[^.]{0,40}(exceed|overflow|full|reached|too)"
-    r"|(prompt|input|request|messages?|conversation) (is|are|was) too (long|large)"
-    r"|(prompt|input|context) too (long|large)|too many (input |prompt )?tokens"
-    r"|exceeds? (the )?(max(imum)? )?(token|input|prompt)s? (limit|length)"
-    r"|(input|prompt) (length|token count)[^.]{0,60}(exceed|should be|must be|limit)"
-    r"|reduce the length of the (messages|prompt|input)"
-    r"|上下文[^。]{0,20}(超|过长)|(输入|提示词?|prompt)[^。]{0,20}(超长|过长|超过|超出)",
-    re.IGNORECASE,
-)
 # Only words: a digit or a dash might make it a key or a piece of somebody's text.
 _CODE = re.compile(r"[A-Za-z_]{3,48}")
 
@@ -59,7 +43,7 @@ def status_error(
     case; `now` is the wall clock, for a Retry-After date without a Date beside it.
     """
     detail = " ".join(filter(None, [f"HTTP {status}", _code(body)]))
-    if status in _MAY_MEAN_OVERFLOW and _OVERFLOW.search(_words(body)):
+    if status != 429 and _is_too_long(status, body):
         return SummariserError(ErrorClass.CONTEXT_OVERFLOW, detail)
     default = ErrorClass.SERVER_ERROR if status >= 500 else ErrorClass.BAD_REQUEST
     error_class = _STATUSES.get(status, default)
@@ -72,9 +56,9 @@ def status_error(
 def reported_error(body: object) -> SummariserError:
     """The error for an error object that came with, or after, HTTP status 200."""
     detail = " ".join(filter(None, ["error object in the answer", _code(body)]))
-    if _OVERFLOW.search(_words(body)):
-        return SummariserError(ErrorClass.CONTEXT_OVERFLOW, detail)
     limited = isinstance(body, Mapping) and str(body.get("code")) == "429"
+    if not limited and _is_too_long(None, body):
+        return SummariserError(ErrorClass.CONTEXT_OVERFLOW, detail)
     return SummariserError(ErrorClass.RATE_LIMITED if limited else ErrorClass.SERVER_ERROR, detail)
 
 
@@ -128,16 +112,17 @@ def _utc(moment: datetime) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _words(body: object) -> str:
-    """The endpoint's own words in an error object, and none of a request quoted in it."""
-    if isinstance(body, str):
-        return body[:4_000]
-    if not isinstance(body, Mapping):
-        return ""
-    metadata = body.get("metadata")
-    upstream = metadata.get("raw") if isinstance(metadata, Mapping) else None
-    values = [*(body.get(key) for key in ("code", "type", "message", "detail")), upstream]
-    return "\n".join(value[:4_000] for value in values if isinstance(value, str))
+def _is_too_long(status: int | None, body: object) -> bool:
+    """True where the same request with less in it might be answered."""
+    report = read_error(body)
+    error = recognise(
+        status=report.status if status is None else status,
+        code=report.code,
+        message=report.message,
+    )
+    # A summariser's request is never long by that measure: the account refuses all of them.
+    refused = ApiErrorKind.LONG_CONTEXT_RATE_LIMIT
+    return error is not None and error.kind is not refused and error.smaller_prompt_helps
 
 
 def _code(body: object) -> str:
