@@ -28,6 +28,7 @@ from typing import Self
 from tests import model_behaviours
 from tests.model_behaviours import Behaviour, Good
 from tests.model_turn import GoneError, Json, Turn
+from workers.headings import Section
 
 Strategy = Callable[[Json], str]
 
@@ -39,8 +40,21 @@ def short_summary(request: Json) -> str:
     asked = str(request["messages"][-1].get("content"))
     digest = hashlib.sha256(json.dumps(request["messages"]).encode()).hexdigest()[:8]
     if len(_CJK.findall(asked)) > len(asked) / 10:
-        return f"摘要 {digest}:助手查阅了相关信息,并完成了此前的请求。"
-    return f"Summary {digest}: the assistant looked up what was needed and finished the request."
+        told = f"摘要 {digest}:助手查阅了相关信息,并完成了此前的请求。"
+    else:
+        told = (
+            f"Summary {digest}: the assistant looked up what was needed and finished the request."
+        )
+    return _in_sections(told) if _wants_sections(request) else told
+
+
+def _wants_sections(request: Json) -> bool:
+    return Section.STATE.heading in str(request["messages"][0].get("content"))
+
+
+def _in_sections(told: str) -> str:
+    lines = dict.fromkeys(Section, "(none)") | {Section.PROGRESS: f"1. {told}"}
+    return "\n".join(f"{section.heading}\n{line}" for section, line in lines.items())
 
 
 class ModelServer:

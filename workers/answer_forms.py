@@ -75,12 +75,15 @@ _COMPLAINT_FIELDS = frozenset({"detail", "message", "msg"})
 _NAME_FIELDS = frozenset({"name", "tool", "tool_name", "action", "recipient_name"})
 _CALL_FIELDS = frozenset({"tool_calls", "function_call", "tool_use", "function"})
 _GIVEN_FIELDS = frozenset({"arguments", "parameters", "args", "input", "tool_input"})
-_BLANK = re.compile(r"[\W_]*+(?:none|null|n/a|nil|undefined)?[\W_]*+", re.IGNORECASE)
+_BLANK = re.compile(
+    r"[\W_]*+(?:none|null|n/a|nil|undefined|无|無|没有|нет|なし|없음|لا يوجد)?[\W_]*+",
+    re.IGNORECASE,
+)
 
 
 def other_than_summary(answer: str) -> ErrorClass | None:
     """Say what `answer` is by its form, or None where it may be a summary."""
-    if _BLANK.fullmatch(answer):
+    if is_blank(answer):
         return ErrorClass.EMPTY
     value = _json(answer)
     if _ERROR_PAGE.match(answer) or _is_error(value):
@@ -90,6 +93,11 @@ def other_than_summary(answer: str) -> ErrorClass | None:
     if _REFUSAL.match(answer):
         return ErrorClass.REFUSAL
     return ErrorClass.PLAN if _PLAN.match(answer) else None
+
+
+def is_blank(text: str) -> bool:
+    """True when `text` tells nothing: no letter and no digit, or only a word for "nothing"."""
+    return _BLANK.fullmatch(text) is not None
 
 
 def unwrapped(text: str) -> str:

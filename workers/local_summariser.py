@@ -7,7 +7,9 @@ from dataclasses import replace
 
 from workers.answers import accept
 from workers.condensing import Lines, condensed
+from workers.endpoints import SummariserSettings, chain_fingerprint
 from workers.extracts import extracts, quoted
+from workers.local_sections import section_texts
 from workers.redaction import redact
 from workers.summarising import Reply, Stopped, SummariserError, SummaryRequest, Task
 from workers.tokens import estimate_text
@@ -21,17 +23,30 @@ class LocalSummariser:
     The rolling summary is a list of lines: those of the previous one and one for each new step.
     It never takes more than `target_tokens` and always less than it replaces, so it stays flat
     however long a session gets; the oldest lines are condensed first. A defrag comes to at most
-    60 % of the previous size.
+    60 % of the previous size. A structured summary is made the same way, section by section.
     """
 
     model = "local"
-    input_chars = 160_000
+
+    @property
+    def fingerprint(self) -> int:
+        """That of a configuration that names no model."""
+        return chain_fingerprint(SummariserSettings())
+
+    def room(self, summary_tokens: int) -> int:  # noqa: ARG002 - signature of the contract
+        """As much as any (ENGINE.md §6.3): nothing of it shares a window."""
+        return 160_000
 
     def summarise(self, request: SummaryRequest, stop: Callable[[], bool]) -> Reply:
-        """Answer `request` at once. Raises `Stopped` when `stop()` is true already."""
+        """Answer `request` at once with what will be accepted.
+
+        Raises `Stopped` when `stop()` is true already, and `SummariserError` with TOO_LARGE where
+        the headings of a structured summary are as large as what it would replace.
+        """
         if stop():
             raise Stopped
-        return Reply(text=_best(_candidates(request), request), model=self.model)
+        candidates = section_texts if request.task.in_sections else _candidates
+        return Reply(text=_best(candidates(request), request), model=self.model)
 
     def close(self) -> None:
         """Nothing is held open."""

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from hashlib import sha256
-
-from workers.passages import MARK_CHARS, shown
+from workers.batch_prompts import batch_prompt
+from workers.passages import shown
+from workers.prompt_fence import fenced, mark_for, sendable
 from workers.scripts import dominant_script
 from workers.summarising import SummaryRequest, Task
 
 TEMPLATE_VERSION = "micro-1"
-"""Part of the key under which an answer is stored: whoever changes the text below changes it."""
-
-FENCE = re.compile(rf"^\[[0-9a-f]{{{MARK_CHARS}}} (?:begin|end)\]", re.MULTILINE)
-"""Finds the lines around the data; an answer that has one repeats its prompt."""
+"""Part of the key under which an answer about the rolling summary is stored: whoever changes the
+text below changes it. Structured summaries have their own, `BATCH_TEMPLATE_VERSION`."""
 
 _ABOUT = """\
 You keep the running summary of a long conversation between a user and an AI agent. Older \
@@ -65,7 +62,18 @@ def chat_messages(request: SummaryRequest) -> list[dict[str, str]]:
     The data stands between lines with a mark made from the hash of the data, so nothing inside
     can close it. The same request always gives the same messages.
     """
-    mark = _mark(request)
+    if request.task.in_sections:
+        system, data = batch_prompt(request)
+    else:
+        mark = mark_for(request.previous, request.question, shown(request.passages, ""))
+        system, data = _system(request, mark), _data(request, mark)
+    return [
+        {"role": "system", "content": sendable(system)},
+        {"role": "user", "content": sendable(data)},
+    ]
+
+
+def _system(request: SummaryRequest, mark: str) -> str:
     task = _ABSORB if request.task is Task.ABSORB else _DEFRAG
     script = dominant_script(request.question, min_weight=8) or dominant_script(request.previous)
     rules = _RULES.format(
@@ -75,36 +83,13 @@ def chat_messages(request: SummaryRequest) -> list[dict[str, str]]:
         limit=request.replaced_tokens,
         today=request.today.isoformat(),
     )
-    return [
-        {"role": "system", "content": _sendable(f"{_ABOUT}\n\n{task}\n\n{rules}")},
-        {"role": "user", "content": _sendable(_data(request, mark))},
-    ]
+    return f"{_ABOUT}\n\n{task}\n\n{rules}"
 
 
 def _data(request: SummaryRequest, mark: str) -> str:
-    sections = [_section(mark, "previous summary", request.previous or "(none yet)")]
+    sections = [fenced(mark, "previous summary", request.previous or "(none yet)")]
     if request.question:
-        sections.append(_section(mark, _QUESTION, request.question))
+        sections.append(fenced(mark, _QUESTION, request.question))
     if request.passages:
-        sections.append(_section(mark, "messages to take in", shown(request.passages, mark)))
+        sections.append(fenced(mark, "messages to take in", shown(request.passages, mark)))
     return "\n\n".join(sections) + "\n\nWrite the summary now."
-
-
-def _section(mark: str, title: str, text: str) -> str:
-    return f"[{mark} begin] {title}\n{text}\n[{mark} end]"
-
-
-def _mark(request: SummaryRequest) -> str:
-    """A mark that does not occur in the data, the same for the same data."""
-    data = "\x00".join((request.previous, request.question, shown(request.passages, "")))
-    seed = data.encode("utf-8", "surrogatepass")
-    mark = sha256(seed).hexdigest()[:MARK_CHARS]
-    while mark in data:
-        mark = sha256(mark.encode()).hexdigest()[:MARK_CHARS]
-    return mark
-
-
-def _sendable(text: str) -> str:
-    """Half a surrogate pair cannot be sent as UTF-8, and servers refuse NUL."""
-    whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return whole.replace("\x00", "\ufffd")

@@ -96,7 +96,7 @@ def absorbed(messages: list[dict[str, Any]], target: int, limit: int = 10_000) -
 
 def test_it_says_what_it_is() -> None:
     assert LOCAL.model == "local"
-    assert LOCAL.input_chars == 160_000
+    assert LOCAL.room(3_000) == 160_000
     reply = LOCAL.summarise(REQUEST, lambda: False)
     assert (reply.model, reply.prompt_tokens, reply.completion_tokens) == ("local", None, None)
     LOCAL.close()

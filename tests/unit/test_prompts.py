@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workers.passages import passages_size
-from workers.prompts import FENCE, TEMPLATE_VERSION, chat_messages
+from workers.prompt_fence import FENCE
+from workers.prompts import TEMPLATE_VERSION, chat_messages
 from workers.summarising import Passage, SummaryRequest, Task
 
 REQUEST = SummaryRequest(
