@@ -10,6 +10,7 @@ from typing import TypeAlias
 from celery import Celery
 from celery.exceptions import Retry
 
+from tasks.push import publish
 from tasks.ring import ring
 from workers.micro.outcomes import Failed
 from workers.work import Crashed, NotClaimed, Worked, work
@@ -25,7 +26,8 @@ class JobDead(Exception):
 
 
 def work_and_conclude(app: Celery, workshop: Workshop, job_id: int, session: str) -> str:
-    """Work a job, ring for what is due next, and say in a few words what was done.
+    """Work a job, ring for what is due next, push its signals, and say in a few words what was
+    done.
 
     A try that will be repeated ends as RETRY: the exception is raised, but no message is sent,
     for the row waits by its `run_at`. A dead job ends as FAILURE. `session` is for the words.
@@ -35,6 +37,7 @@ def work_and_conclude(app: Celery, workshop: Workshop, job_id: int, session: str
             return "already taken"
         case Worked() as done:
             ring(app, done.due)
+            publish(app.conf.broker_url, done.signals)
             if done.failed is not None:
                 raise _retry(session, _reason(done.failed), done.failed.delay_ms)
             return _summary(done)

@@ -15,7 +15,13 @@ QUEUES: Final = (TURNS, MICRO, BATCH, PRUNE, RECOMPACT, UPKEEP)
 
 FINALIZE: Final = "turns.finalize"
 ABSORB: Final = "micro.absorb"
+SUMMARISE: Final = "batch.summarise"
 RECONCILE: Final = "upkeep.reconcile"
 
-TASK_OF_KIND: Final = {"turn": FINALIZE, "micro": ABSORB}
+TASK_OF_KIND: Final = {"turn": FINALIZE, "micro": ABSORB, "batch": SUMMARISE}
 """The task that works a job of this kind."""
+
+
+def signal_channel(owner: str) -> str:
+    """The Redis channel on which signals of the owner's sessions are pushed."""
+    return f"afterturn:signals:{owner}"

@@ -25,6 +25,19 @@ RING_RETRY = {
     "interval_max": 0.05,
 }
 
+PUSH_SETTINGS: dict[str, Any] = {
+    "socket_timeout": SOCKET_SECONDS,
+    "socket_connect_timeout": SOCKET_SECONDS,
+    # Its own default tries again for seconds.
+    "retry": None,
+}
+"""How the Redis client is made that pushes signals, or listens for them."""
+
+
+def is_redis(broker_url: str | None) -> bool:
+    """Whether signals can be pushed: over a Redis that is named by host."""
+    return urlsplit(broker_url or "").scheme in {"redis", "rediss"}
+
 
 def broker_of(settings: Settings) -> str:
     """The configured broker's URL, for programs that have nothing to do without one.

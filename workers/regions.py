@@ -49,11 +49,19 @@ class Regions:
         return tuple(i for i in range(self.head_end, self.tail_start) if i not in self.held)
 
 
-def find_regions(rows: Sequence[Row], rules: RegionRules) -> Regions:
-    """Divide a whole live view."""
+def find_regions(
+    rows: Sequence[Row], rules: RegionRules, *, tail_from: int | None = None
+) -> Regions:
+    """Divide a whole live view. The tail begins at index `tail_from` where that is given, but
+    never before the last marker."""
     groups = tool_groups(rows)
-    head = head_end(rows, rules)
-    tail = max(tail_start(rows, rules), head)
+    head = head_end(rows, rules, groups=groups)
+    if tail_from is None:
+        tail_from = tail_start(rows, rules, groups=groups)
+    else:
+        markers = [i + 1 for i, row in enumerate(rows) if row.kind.is_marker]
+        tail_from = max(tail_from, *markers[-1:], 0)
+    tail = max(tail_from, head)
     held = {i for i in range(head, tail) if is_system(rows[i])}
     requests = [i for i, row in enumerate(rows) if row.opens_turn]
     newest = rules.min_tail_user_messages
@@ -73,13 +81,20 @@ def _from_held_to_held(groups: Sequence[ToolGroup]) -> Iterator[ToolGroup]:
     yield from groups
 
 
-def head_end(rows: Sequence[Row], rules: RegionRules, *, complete: bool = True) -> int:
+def head_end(
+    rows: Sequence[Row],
+    rules: RegionRules,
+    *,
+    complete: bool = True,
+    groups: Sequence[ToolGroup] | None = None,
+) -> int:
     """Index behind the head of a view that begins with `rows`.
 
     The opening system messages are in, then up to `protect_first_n` messages while the head is
     not larger than the tail budget; the first request is in whatever its size when it comes next.
     Never cuts a tool group, never reaches a marker. Where `rows` are not the `complete` view, an
-    answer of len(rows) means that a longer beginning of it is needed to tell.
+    answer of len(rows) means that a longer beginning of it is needed to tell. `groups` are the
+    tool groups of `rows` where they are known.
     """
     opening = 0
     while opening < len(rows) and is_system(rows[opening]):
@@ -94,7 +109,8 @@ def head_end(rows: Sequence[Row], rules: RegionRules, *, complete: bool = True) 
         if size > rules.tail_budget:
             break
         end += 1
-    groups = [group for group in tool_groups(rows) if group.call < end]
+    known = tool_groups(rows) if groups is None else groups
+    groups = [group for group in known if group.call < end]
     waits = any(g.unanswered and not _request_between(rows, g.call, len(rows)) for g in groups)
     if waits and not complete:
         return len(rows)
@@ -117,14 +133,17 @@ def _uncut_head(
     return end
 
 
-def tail_start(rows: Sequence[Row], rules: RegionRules) -> int:
+def tail_start(
+    rows: Sequence[Row], rules: RegionRules, *, groups: Sequence[ToolGroup] | None = None
+) -> int:
     """Index of the first tail row of a view that ends with `rows`.
 
     Walks back until the tail holds `protect_last_n` messages and its budget is full; a row that
     would fill it beyond one and a half times its budget stays outside. When the newest messages
     alone overfill it that far, the count falls to 8, then 3. Starts behind the last marker. A
     group is never cut unless a request lies between its call and its result. An answer of 0
-    means that the tail may begin before `rows`.
+    means that the tail may begin before `rows`. `groups` are the tool groups of `rows` where they
+    are known.
     """
     first = next(
         (i + 1 for i in range(len(rows) - 1, -1, -1) if rows[i].kind.is_marker),
@@ -142,7 +161,8 @@ def tail_start(rows: Sequence[Row], rules: RegionRules) -> int:
         if size > ceiling:
             break
         start -= 1
-    return _uncut_tail(tool_groups(rows), rows, first, start)
+    known = tool_groups(rows) if groups is None else groups
+    return _uncut_tail(known, rows, first, start)
 
 
 def _uncut_tail(groups: Sequence[ToolGroup], rows: Sequence[Row], first: int, start: int) -> int:

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from storage import jobs, sessions
 from storage.errors import FenceLost, StorageError
 from storage.jobs import MAX_CRASHES, Claim, DueJob, JobKind
+from storage.signals import Signal
+from workers.batch.job import run_batch
+from workers.batch.outcomes import BatchOutcome
 from workers.micro.job import run_micro
 from workers.micro.outcomes import Failed, PassOutcome
 from workers.turn import run_turn
@@ -24,11 +27,13 @@ class NotClaimed:
 
 @dataclass(frozen=True, slots=True)
 class Worked:
-    """The job was worked on. `due` are the jobs to ring for now."""
+    """The job was worked on. `due` are the jobs to ring for now, `signals` what gateways were
+    told of it."""
 
     kind: JobKind
-    passes: tuple[PassOutcome, ...]
+    passes: tuple[PassOutcome | BatchOutcome, ...]
     due: tuple[DueJob, ...]
+    signals: tuple[Signal, ...] = ()
 
     @property
     def failed(self) -> Failed | None:
@@ -69,10 +74,14 @@ def work(shop: Workshop, job_id: int) -> NotClaimed | Worked | Crashed:
     try:
         match claim.kind:
             case JobKind.TURN:
-                return Worked(claim.kind, (), run_turn(shop, claim).due)
+                turn = run_turn(shop, claim)
+                return Worked(claim.kind, (), turn.due, turn.signals)
             case JobKind.MICRO:
-                report = run_micro(shop, claim)
-                return Worked(claim.kind, report.outcomes, report.due)
+                micro = run_micro(shop, claim)
+                return Worked(claim.kind, micro.outcomes, micro.due)
+            case JobKind.BATCH:
+                batch = run_batch(shop, claim)
+                return Worked(claim.kind, batch.outcomes, batch.due, batch.signals)
     except StorageError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever it is, the job's row says so

@@ -11,6 +11,7 @@ from datetime import UTC, date, datetime
 from random import Random
 
 from storage.engine import Database
+from storage.jobs import Claim
 from workers.retry import RetryPolicy
 from workers.settings_file import SettingsSource
 from workers.summarising import Summariser
@@ -34,11 +35,26 @@ def _today() -> date:
 
 
 @dataclass(frozen=True, slots=True)
+class Pruned:
+    """What shortening old tool output came to: rows changed and live tokens freed."""
+
+    rows: int = 0
+    tokens: int = 0
+
+
+def _prune_nothing(_shop: Workshop, _claim: Claim) -> Pruned:
+    """No rule of ENGINE.md §8 is known yet."""
+    return Pruned()
+
+
+@dataclass(frozen=True, slots=True)
 class Workshop:
     """Database, settings, summariser, and what tests replace: clock, chance, debug points.
 
     `stopping` tells that the process wants to end: jobs then give back what they have not
     finished. `reach` is called with a name at each step of a job; a test breaks off there.
+    `prune` is the first layer of a batch pass: it shortens old tool output of a claimed job's
+    session, in a transaction of its own (ENGINE.md §6.1).
     """
 
     database: Database
@@ -50,6 +66,7 @@ class Workshop:
     today: Callable[[], date] = _today
     stopping: Callable[[], bool] = _never
     reach: Callable[[str], None] = _pass_by
+    prune: Callable[[Workshop, Claim], Pruned] = _prune_nothing
 
     @property
     def lease_ms(self) -> int:
@@ -62,4 +79,8 @@ class Workshop:
         and a minute (ENGINE.md §10)."""
         settings = self.settings.current()
         models = 1 + len(settings.auxiliary.compression.fallback_chain)
-        return int(1000 * (settings.compression.context_total_ceiling_seconds * models + 60))
+        longest = max(
+            settings.compression.context_total_ceiling_seconds,
+            settings.compression.hygiene_total_ceiling_seconds,
+        )
+        return int(1000 * (longest * models + 60))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,8 @@ from storage.engine import Database
 from tests.conftest import RUN
 from tests.databases import fresh_database
 from tests.gateways import emptied, gateway_on, migrated, url_of
+from tests.model_server import ModelServer
+from tests.workplace import structured
 
 
 @pytest.fixture(scope="session", params=["sqlite", "postgresql"])
@@ -43,3 +46,24 @@ def gateway(database: Database) -> Iterator[Gateway]:
     """A gateway on `database`, with connections of its own."""
     with gateway_on(url_of(database)) as opened:
         yield opened
+
+
+@pytest.fixture(scope="module")
+def lasting_model() -> Iterator[ModelServer]:
+    """A model server that lives as long as the tests of a file; `model` makes it as new."""
+    with ModelServer() as running:
+        yield running
+
+
+@pytest.fixture
+def model(
+    lasting_model: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> ModelServer:
+    """A model that answers in sections, until a test says otherwise."""
+    # It speaks plain HTTP. Reading the host's certificates takes longer than all else that a
+    # worker does at its start.
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
+    lasting_model.forget()
+    lasting_model.answer(structured)
+    return lasting_model

@@ -44,7 +44,17 @@ from tests.model_behaviours import (
 )
 from tests.model_server import ModelServer
 from tests.play import Play, Turn, micro_markers, person_rows, playing
-from workers.micro.outcomes import Absorbed, Failed, PassOutcome, Skipped
+from tests.stored_session import later
+from workers.batch.outcomes import BatchOutcome
+from workers.breaker import FIRST_OPEN_MS, LOOK_SOON_MS
+from workers.gate import Permit, SharedGate
+from workers.micro.outcomes import Absorbed, Failed, NothingLeft, PassOutcome, Skipped
+from workers.rates import Limits
+from workers.retry import RetryPolicy
+from workers.routes import route_name
+from workers.settings import Settings
+from workers.settings_file import SettingsSource
+from workers.summariser.build import FollowingSummariser
 from workers.summariser.client import OpenAISummariser
 from workers.summarising import ErrorClass
 
@@ -142,9 +152,9 @@ def cursor(play: Play, session: Session) -> int:
         return cursors.read(connection, session.key, CursorName.MICRO)
 
 
-def micro_outcomes(play: Play, most: int) -> list[PassOutcome]:
+def micro_outcomes(play: Play, most: int) -> list[PassOutcome | BatchOutcome]:
     """Work at most `most` jobs and give what became of their passes."""
-    outcomes: list[PassOutcome] = []
+    outcomes: list[PassOutcome | BatchOutcome] = []
     for _ in range(most):
         done = play.work_one()
         if done is None:
@@ -224,8 +234,93 @@ def test_an_outage_is_over_when_the_model_answers_be_it_badly(sqlite_url: str, t
 def outages(play: Play, session: Session) -> int:
     """How many tries in a row found the endpoint down."""
     with play.database.read() as connection:
-        held = guards.read_all(connection, session.key).get(GuardName.ENDPOINT_FAILURES)
+        held = guards.read_all(connection, play.database, session.key).get(
+            GuardName.ENDPOINT_FAILURES
+        )
     return held.count if held else 0
+
+
+def behind_the_gate(play: Play, *models: ModelServer) -> FollowingSummariser:
+    """What a worker asks that is configured with a model on each server."""
+    first, *rest = [
+        {"model": f"model-{number}", "base_url": model.base_url}
+        for number, model in enumerate(models, 1)
+    ]
+    block = {"compression": {**first, "fallback_chain": rest}}
+    settings = Settings.model_validate({"auxiliary": block})
+    return FollowingSummariser(SettingsSource.fixed(settings), {}, SharedGate(play.database))
+
+
+def test_while_the_breaker_is_open_the_job_waits_and_nothing_is_counted(sqlite_url: str) -> None:
+    with ModelServer() as model, desk(sqlite_url, model) as (play, session):
+        summariser = behind_the_gate(play, model)
+        play.shop = replace(play.shop, summariser=summariser)
+        model.always(Status(503))
+        micro_outcomes(play, 4)
+        before = outages(play, session), attempts_of(play, session)
+        assert (before[0], len(before[1]), len(model.requests)) == (3, 3, 3)
+        play.shop = replace(play.shop, retry=RetryPolicy())
+        (waits,) = micro_outcomes(play, 1)
+        assert isinstance(waits, Failed)
+        assert waits.error_class is ErrorClass.BREAKER_OPEN
+        assert FIRST_OPEN_MS - 20_000 < waits.delay_ms <= FIRST_OPEN_MS
+        assert micro_outcomes(play, 1) == []
+        assert (outages(play, session), attempts_of(play, session)) == before
+        ((attempt, reason),) = play.rows("SELECT attempt, reason FROM jobs WHERE kind = 'micro'")
+        assert (attempt, reason) == (0, "breaker_open")
+        assert len(model.requests) == 3
+        summariser.close()
+        # The pause is over, and the model is well again.
+        play.database = later(play.database, FIRST_OPEN_MS + 1)
+        summariser = behind_the_gate(play, model)
+        play.shop = replace(play.shop, database=play.database, summariser=summariser)
+        model.always(Good())
+        assert isinstance(micro_outcomes(play, 1)[0], Absorbed)
+        assert outages(play, session) == 0
+        summariser.close()
+
+
+def test_while_another_session_asks_a_model_in_doubt_the_job_waits_and_nothing_is_counted(
+    sqlite_url: str,
+) -> None:
+    with ModelServer() as model, desk(sqlite_url, model) as (play, session):
+        summariser = behind_the_gate(play, model)
+        play.shop = replace(play.shop, summariser=summariser, retry=RetryPolicy())
+        gate = SharedGate(play.database)
+        route = route_name("model-1", model.base_url)
+        permit = gate.admit(route, Limits(), tokens=100, longest_seconds=600.0)
+        assert isinstance(permit, Permit)
+        (waits,) = micro_outcomes(play, 2)
+        assert isinstance(waits, Failed)
+        assert (waits.error_class, waits.delay_ms) == (ErrorClass.LIMIT_REACHED, LOOK_SOON_MS)
+        assert micro_outcomes(play, 1) == []
+        assert (outages(play, session), attempts_of(play, session)) == (0, [])
+        assert play.rows("SELECT attempt, reason FROM jobs WHERE kind = 'micro'") == [
+            (0, "limit_reached")
+        ]
+        assert model.requests == []
+        gate.answered(permit, used_tokens=None)
+        play.database = later(play.database, LOOK_SOON_MS)
+        play.shop = replace(play.shop, database=play.database)
+        assert isinstance(micro_outcomes(play, 1)[0], Absorbed)
+        summariser.close()
+
+
+@pytest.mark.parametrize("behaviour", [Good(), Empty(), Plan()], ids=lambda v: type(v).__name__)
+def test_an_attempt_counts_the_requests_to_every_model(
+    sqlite_url: str, behaviour: Behaviour
+) -> None:
+    with ModelServer() as down, ModelServer() as model, desk(sqlite_url, down) as (play, session):
+        summariser = behind_the_gate(play, down, model)
+        play.shop = replace(play.shop, summariser=summariser)
+        down.always(Status(503))
+        model.always(behaviour)
+        micro_outcomes(play, 2)
+        assert attempts_of(play, session)[0].requests == 2
+        assert len(down.requests) + len(model.requests) == sum(
+            attempt.requests for attempt in attempts_of(play, session)
+        )
+        summariser.close()
 
 
 def test_a_secret_in_a_good_answer_is_redacted_before_it_is_stored(sqlite_url: str) -> None:
@@ -281,3 +376,25 @@ def test_a_job_that_failed_waits_in_its_row(sqlite_url: str) -> None:
         assert jobs_open(play) == [(JobKind.MICRO.value, JobState.DUE.value)]
         (attempt, reason), *_ = play.rows("SELECT attempt, reason FROM jobs WHERE kind = 'micro'")
         assert (attempt, reason) == (0, "server_error")
+
+
+def test_a_cooldown_that_begins_while_a_job_waits_holds_it_back_until_it_ends(
+    sqlite_url: str,
+) -> None:
+    with ModelServer() as model, desk(sqlite_url, model) as (play, session):
+        with play.database.write() as connection:
+            guards.put(
+                connection,
+                play.database,
+                session.key,
+                GuardName.COOLDOWN,
+                subject=play.shop.summariser.fingerprint,
+                hold_ms=600_000,
+            )
+        assert all(isinstance(outcome, NothingLeft) for outcome in micro_outcomes(play, 2))
+        assert not model.requests
+        with play.database.write() as connection:
+            guards.clear(connection, session.key, GuardName.COOLDOWN)
+        play.say(session, Turn(turn(9), [None] * 4))
+        play.work_off()
+        assert model.requests

@@ -191,7 +191,7 @@ def test_a_backlog_is_worked_off_by_one_job(transcript: Transcript) -> None:
         check_session(play, session, turns)
         with play.database.read() as connection:
             settings_now = play.shop.settings.current().compression
-            assert why_nothing_due(connection, session.key, settings_now) is not None
+            assert why_nothing_due(connection, play.database, session.key, settings_now) is not None
 
 
 def test_a_turn_of_two_hundred_tool_groups_is_cut_between_them_once_it_is_closed() -> None:
@@ -214,7 +214,7 @@ def test_a_turn_larger_than_the_summarisers_input_is_absorbed_in_as_few_parts_as
         play.work_off()
         check_session(play, session, [Turn(messages, [])])
         size = sum(len(str(message)) for message in messages)
-        assert 2 <= len(watch.before) <= -(-size // LocalSummariser().input_chars) + 1
+        assert 2 <= len(watch.before) <= -(-size // LocalSummariser().room(3_000)) + 1
 
 
 def test_an_open_turn_is_left_alone_while_older_exchanges_are_absorbed() -> None:

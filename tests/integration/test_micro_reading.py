@@ -21,7 +21,7 @@ def decide(play: Play, session: Session) -> tuple[NothingDue | None, int]:
     """What is decided of the session, and by how many statements."""
     settings = play.shop.settings.current().compression
     with counted(play.database) as work, play.database.read() as connection:
-        found = why_nothing_due(connection, session.key, settings)
+        found = why_nothing_due(connection, play.database, session.key, settings)
     return found, work.statements
 
 

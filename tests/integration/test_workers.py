@@ -25,6 +25,9 @@ from tests.play import Play, Turn, micro_markers, person_rows, playing, shape
 from tests.processes import Child, Processes
 from tests.servers import RedisServer
 from tests.waiting import wait_until
+from workers.gate import Permit, SharedGate
+from workers.rates import Limits
+from workers.routes import route_name
 
 COMPRESSION: dict[str, Any] = {
     "protect_last_n": 8,
@@ -204,6 +207,16 @@ def asking(model: ModelServer) -> dict[str, Any]:
     return {"compression": endpoint}
 
 
+def has_answered(database: Database, model: ModelServer) -> None:
+    """Let the endpoint be one that has answered before: of a new one a single request is out."""
+    gate = SharedGate(database)
+    permit = gate.admit(
+        route_name("test-model", model.base_url), Limits(), tokens=0, longest_seconds=1.0
+    )
+    assert isinstance(permit, Permit)
+    gate.answered(permit, used_tokens=None)
+
+
 def say_turns(gateway: Gateway, session: Session, first: int, count: int) -> None:
     for number in range(first, first + count):
         gateway.finalize_turn(session, turn(number))
@@ -259,6 +272,7 @@ def test_a_worker_killed_while_the_model_thinks_is_followed_by_another(
         gateway_on(postgres_url, broker_url=redis_url) as gateway,
     ):
         begin_log(database)
+        has_answered(database, model)
         first = host.start_worker("one")
         first.wait_for("READY")
         with model.hold():
@@ -297,6 +311,7 @@ def test_a_worker_outlives_its_broker_and_works_on_when_it_is_back_empty(
         migrated(sqlite_url) as database,
         gateway_on(sqlite_url, broker_url=own_redis.url) as gateway,
     ):
+        has_answered(database, model)
         worker, beat = host.start_worker("one"), host.start_beat()
         worker.wait_for("READY")
         sessions = [gateway.open_session(f"s{n}", context_window=128_000) for n in range(6)]

@@ -1,28 +1,21 @@
-"""The transactions that end a micro pass: all of its writes, or none.
-
-Every one takes the session's row, makes sure of the fence and of the revision that the plan was
-made on, and records the attempt.
-"""
+"""The transactions that end a micro pass: all of its writes, or none."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
 
 from sqlalchemy import Connection
 
-from storage import answers, attempts, cursors, guards, jobs, messages, sessions, summaries
+from storage import answers, cursors, guards, jobs, messages, sessions, summaries
 from storage.answers import StoredAnswer
-from storage.attempts import AttemptRecord
 from storage.cursors import CursorName
 from storage.guards import GuardName
 from storage.jobs import Claim
 from storage.rows import Kind
 from storage.sessions import SessionRecord
 from storage.summaries import SummaryKind, SummaryStatus
-from workers.limits import session_threshold
+from workers.closing import StaleError, closing, record
 from workers.marker import frame_tokens
 from workers.micro.outcomes import (
     Absorbed,
@@ -34,7 +27,6 @@ from workers.micro.outcomes import (
 from workers.micro.plan import PassPlan
 from workers.prompts import TEMPLATE_VERSION
 from workers.summarising import SummariserError, Task
-from workers.threshold import NoUsableWindowError
 from workers.tokens import estimate_text
 from workers.workshop import Workshop
 
@@ -43,10 +35,6 @@ MOST_FAILURES = 3
 
 DEFRAG_MOST = 0.8
 """Share of its old size that a rewritten summary may have at most (ENGINE.md §7)."""
-
-
-class StaleError(Exception):
-    """The plan does not fit the session any more. Its transaction is rolled back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +132,8 @@ class Ending:
         An endpoint that cannot be used costs the exchange nothing: the job waits. A bad answer
         counts against the exchange, and the third one in a row skips it.
         """
+        if error.error_class.not_asked:
+            return self._look_again(error)
         if error.error_class.blames_endpoint:
             return self._wait(error)
         if self.plan.task is Task.DEFRAG:
@@ -156,7 +146,9 @@ class Ending:
         shop, key = self.shop, self.claim.session_key
         with self._transaction() as (connection, session):
             if error.error_class.blames_endpoint:
-                held = guards.read_all(connection, key).get(GuardName.ENDPOINT_FAILURES)
+                held = guards.read_all(connection, shop.database, key).get(
+                    GuardName.ENDPOINT_FAILURES
+                )
                 failures, subject = (held.count if held else 0) + 1, None
                 name = GuardName.ENDPOINT_FAILURES
             else:
@@ -174,18 +166,32 @@ class Ending:
                 detail=error.error_class.value,
             )
             self._record(connection, "failed", session, error=error)
-            delay_ms = shop.retry.delay_ms(failures, error.retry_after, shop.rng)
-            jobs.release(
-                connection,
-                shop.database,
-                self.claim,
-                delay_ms=delay_ms,
-                reason=error.error_class.value,
-                # The guard counts it, so the job's own count stays free for crashes.
-                attempt_counts=False,
-            )
+            delay_ms = self._release(connection, error, failures)
         self.shop.reach("after-commit")
         return Failed(error.error_class, delay_ms, shop.summariser.model, error.detail)
+
+    def _look_again(self, error: SummariserError) -> Failed:
+        """Wait until a model may be asked. Nobody was, so nothing is counted, and no attempt
+        recorded: every session that waits would have one for every look."""
+        with self._transaction() as (connection, _):
+            delay_ms = self._release(connection, error, 1)
+        self.shop.reach("after-commit")
+        return Failed(error.error_class, delay_ms, self.shop.summariser.model, error.detail)
+
+    def _release(self, connection: Connection, error: SummariserError, failures: int) -> int:
+        """Put the job back to due; gives the milliseconds that it waits."""
+        shop = self.shop
+        delay_ms = shop.retry.delay_ms(failures, error.retry_after, shop.rng)
+        jobs.release(
+            connection,
+            shop.database,
+            self.claim,
+            delay_ms=delay_ms,
+            reason=error.error_class.value,
+            # The guard counts it, so the job's own count stays free for crashes.
+            attempt_counts=False,
+        )
+        return delay_ms
 
     def _skip(self, error: SummariserError) -> Skipped:
         with self._transaction() as (connection, session):
@@ -215,15 +221,8 @@ class Ending:
         self.shop.reach("after-commit")
         return DefragRejected(mark)
 
-    @contextmanager
-    def _transaction(self) -> Iterator[tuple[Connection, SessionRecord]]:
-        with self.shop.database.write() as connection:
-            session = sessions.lock(connection, self.claim.session_key)
-            jobs.check_fence(connection, self.claim)
-            if session.revision != self.plan.session.revision:
-                raise StaleError
-            yield connection, session
-            self.shop.reach("before-commit")
+    def _transaction(self) -> AbstractContextManager[tuple[Connection, SessionRecord]]:
+        return closing(self.shop, self.claim, revision=self.plan.session.revision)
 
     def _insert_summary(
         self,
@@ -289,7 +288,7 @@ class Ending:
     ) -> None:
         plan = self.plan
         moved = outcome in ("absorbed", "skipped")
-        _record(
+        record(
             self.shop,
             connection,
             self.claim,
@@ -309,52 +308,3 @@ class Ending:
             total_ms=self.total_ms,
             model_ms=answer.model_ms if answer else 0,
         )
-
-
-def note(shop: Workshop, connection: Connection, claim: Claim, outcome: str) -> None:
-    """Record a try that changed nothing and had no answer: `nothing_due` or `stale`."""
-    session = sessions.fetch(connection, claim.session_key)
-    try:
-        threshold = session_threshold(session, shop.settings.current().compression).tokens
-    except NoUsableWindowError:
-        threshold = 0
-    _record(
-        shop,
-        connection,
-        claim,
-        outcome=outcome,
-        before=session,
-        after=session,
-        threshold_tokens=threshold,
-        cursor=cursors.read(connection, claim.session_key, CursorName.MICRO),
-    )
-
-
-def _record(
-    shop: Workshop,
-    connection: Connection,
-    claim: Claim,
-    *,
-    outcome: str,
-    before: SessionRecord,
-    after: SessionRecord,
-    **figures: Any,
-) -> None:
-    attempts.record(
-        connection,
-        shop.database,
-        claim.session_key,
-        AttemptRecord(
-            job_id=claim.job_id,
-            kind=claim.kind,
-            trigger=claim.trigger,
-            outcome=outcome,
-            messages_before=before.live_messages,
-            messages_after=after.live_messages,
-            tokens_before=before.live_tokens,
-            tokens_after=after.live_tokens,
-            passes=after.passes,
-            tokens_saved=after.tokens_saved,
-            **figures,
-        ),
-    )

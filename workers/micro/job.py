@@ -12,10 +12,12 @@ from storage.answers import StoredAnswer
 from storage.errors import FenceLost
 from storage.jobs import Claim, DueJob
 from workers.answers import accept
+from workers.closing import StaleError, note
 from workers.lease import kept
-from workers.micro.commit import Ending, StaleError, note
+from workers.micro.commit import Ending
 from workers.micro.outcomes import Failed, HandedBack, NothingLeft, PassOutcome, Stale
 from workers.micro.plan import NothingDue, PassPlan, plan_pass
+from workers.questions import BATCH_QUESTIONS
 from workers.summarising import Stopped, SummariserError, Task
 from workers.workshop import Workshop
 
@@ -67,10 +69,10 @@ def _pass(shop: Workshop, claim: Claim, stop: Callable[[], bool]) -> PassOutcome
         with shop.database.read() as connection:
             answer = answers.find(connection, claim.session_key, plan.question)
         if answer is None:
-            requests = 1
             try:
-                answer = _ask(shop, claim, plan, stop)
+                answer, requests = _ask(shop, claim, plan, stop)
             except SummariserError as error:
+                requests = error.requests
                 return ending().fail(error)
         shop.reach("answered")
         if plan.task is Task.DEFRAG:
@@ -91,18 +93,29 @@ def _plan(shop: Workshop, claim: Claim) -> PassPlan | NothingDue:
     with shop.database.read() as connection:
         return plan_pass(
             connection,
+            shop.database,
             claim.session_key,
             settings,
-            input_chars=shop.summariser.input_chars,
+            input_chars=shop.summariser.room(
+                settings.micro_compact_defrag_threshold_tokens * 3 // 2
+            ),
+            fingerprint=shop.summariser.fingerprint,
             today=shop.today(),
         )
 
 
-def _ask(shop: Workshop, claim: Claim, plan: PassPlan, stop: Callable[[], bool]) -> StoredAnswer:
-    """Get an answer and keep it, accepted, before anything is committed."""
+def _ask(
+    shop: Workshop, claim: Claim, plan: PassPlan, stop: Callable[[], bool]
+) -> tuple[StoredAnswer, int]:
+    """Get an answer and keep it, accepted, before anything is committed; gives it and how many
+    requests it took."""
     started = time.monotonic()
     reply = shop.summariser.summarise(plan.request, stop)
-    text = accept(reply.text, plan.request)
+    try:
+        text = accept(reply.text, plan.request)
+    except SummariserError as error:
+        error.requests = reply.requests
+        raise
     answer = StoredAnswer(
         text=text,
         model=reply.model,
@@ -113,7 +126,7 @@ def _ask(shop: Workshop, claim: Claim, plan: PassPlan, stop: Callable[[], bool])
     shop.reach("replied")
     with shop.database.write() as connection:
         answers.keep(connection, shop.database, claim.session_key, plan.question, answer)
-    return answer
+    return answer, reply.requests
 
 
 def _ends_job(outcomes: list[PassOutcome]) -> bool:
@@ -136,7 +149,7 @@ def _leave(shop: Workshop, claim: Claim, outcomes: list[PassOutcome]) -> tuple[D
                 if len(outcomes) == 1:
                     note(shop, connection, claim, "nothing_due")
                 # Of answers to plans that proved stale or were made by a late holder.
-                answers.drop_all(connection, claim.session_key)
+                answers.drop_all(connection, claim.session_key, but=BATCH_QUESTIONS)
                 jobs.finish(connection, database, claim)
             case _:
                 jobs.release(

@@ -14,10 +14,12 @@ from sqlalchemy import Connection
 
 from storage import cursors, guards, messages, sessions
 from storage.cursors import CursorName
+from storage.engine import Database
 from storage.guards import GuardName, GuardRecord
 from storage.rows import Kind, Row
 from storage.sessions import SessionRecord
 from workers.compression_settings import CompressionSettings
+from workers.due import Restraints, micro_may_run
 from workers.exchanges import Exchange, Found, LookFurther, TooLittle, Unit, find_exchanges
 from workers.limits import region_rules, session_threshold
 from workers.passages import fit, passage, passages, passages_size
@@ -71,19 +73,24 @@ class PassPlan:
 
 def plan_pass(
     connection: Connection,
+    database: Database,
     key: int,
     settings: CompressionSettings,
     *,
     input_chars: int,
+    fingerprint: int,
     today: date,
 ) -> PassPlan | NothingDue:
     """Decide the next micro pass of a session, in one short read.
 
-    `input_chars` is what one request to the summariser may hold, `today` the date for its prompt.
+    `input_chars` is what one request to the summariser may hold, `fingerprint` the summariser's,
+    `today` the date for its prompt.
     """
-    planner = _planner(connection, key, settings, input_chars, today)
+    planner = _planner(connection, database, key, settings, input_chars=input_chars, today=today)
     if isinstance(planner, NothingDue):
         return planner
+    if not micro_may_run(planner.session, Restraints(settings, planner.guards, fingerprint)):
+        return NothingDue("micro-compaction is held back")
     chosen = planner.choose()
     if isinstance(chosen, NothingDue):
         return chosen
@@ -91,16 +98,22 @@ def plan_pass(
 
 
 def why_nothing_due(
-    connection: Connection, key: int, settings: CompressionSettings
+    connection: Connection, database: Database, key: int, settings: CompressionSettings
 ) -> NothingDue | None:
-    """Why no pass can be made now; None when one can. Reads no text of messages."""
-    planner = _planner(connection, key, settings, 0, date.min)
+    """Why no pass can be made now; None when one can, guards apart. Reads no text of messages."""
+    planner = _planner(connection, database, key, settings, input_chars=0, today=date.min)
     chosen = planner if isinstance(planner, NothingDue) else planner.choose()
     return chosen if isinstance(chosen, NothingDue) else None
 
 
 def _planner(
-    connection: Connection, key: int, settings: CompressionSettings, input_chars: int, today: date
+    connection: Connection,
+    database: Database,
+    key: int,
+    settings: CompressionSettings,
+    *,
+    input_chars: int,
+    today: date,
 ) -> _Planner | NothingDue:
     session = sessions.fetch(connection, key)
     try:
@@ -118,7 +131,7 @@ def _planner(
         micro=next((m for m in reversed(markers) if m.kind is Kind.MICRO), None),
         batch=next((m for m in reversed(markers) if m.kind is Kind.BATCH), None),
         cursor=cursors.read(connection, key, CursorName.MICRO),
-        guards=guards.read_all(connection, key),
+        guards=guards.read_all(connection, database, key),
         input_chars=input_chars,
         today=today,
     )

@@ -103,7 +103,7 @@ def _split(row: Row) -> Iterator[Row]:
     if row.kind is not Kind.MESSAGE:
         if row.summary is None:
             raise RenderingError(row.position, "summary")
-        framed = {"role": "user", "content": frame(row.summary)}
+        framed = {"role": "user", "content": frame(row.shown)}
         yield replace(row, message=framed, opens_turn=False, calls=(), answers=())
         return
     message = row.message

@@ -1,0 +1,18 @@
+"""Task `batch.summarise`: summarise the middle of a conversation."""
+
+from __future__ import annotations
+
+from celery import Celery
+
+from storage.errors import StorageError
+from tasks.conclusion import WorkshopSource, work_and_conclude
+from tasks.names import SUMMARISE
+
+
+def define(app: Celery, workshop: WorkshopSource) -> None:
+    """Give `app` the task."""
+
+    # A shared task would be given to every later application too, in place of its own.
+    @app.task(name=SUMMARISE, shared=False, throws=(StorageError,))
+    def summarise(job_id: int, session: str = "", **_facts: object) -> str:
+        return work_and_conclude(app, workshop(), job_id, session)

@@ -1,0 +1,161 @@
+"""An endpoint that is down for everyone: a hundred sessions ask little, and all are served later.
+
+Real jobs, the real client and a real HTTP server; the clock is the database's, moved by tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+
+from producers import Session
+from storage import endpoints, jobs
+from storage.engine import Database
+from storage.jobs import JobKind
+from storage.rows import Kind
+from tests.conversations import turn
+from tests.model_behaviours import Good, Status
+from tests.model_server import ModelServer
+from tests.play import Play, playing
+from tests.stored_session import later
+from workers.breaker import LOOK_SOON_MS
+from workers.endpoints import SummariserSettings
+from workers.gate import SharedGate
+from workers.retry import RetryPolicy
+from workers.settings import AuxiliarySettings, Settings
+from workers.settings_file import SettingsSource
+from workers.summariser.build import FollowingSummariser
+from workers.triggers import BATCH_QUEUE, RULES, Trigger
+from workers.work import Worked, work
+from workers.workshop import Workshop
+
+SESSIONS = 100
+THREADS = 8
+MOST_REQUESTS = 10
+MINUTE_MS = 60_000
+OUTAGE_MS = 40 * MINUTE_MS
+"""Eight pauses of the breaker: half a minute, doubled up to ten."""
+SLACK_MS = 1000
+"""A wait that ends counts from the moment at which the job was given back."""
+SMALL: dict[str, Any] = {"threshold_tokens": 1000, "protect_last_n": 3, "micro_compact": False}
+
+
+@pytest.fixture
+def model() -> Iterator[ModelServer]:
+    with ModelServer() as running:
+        yield running
+
+
+@contextmanager
+def outage(url: str, model: ModelServer) -> Iterator[tuple[Play, Settings]]:
+    """A play whose summariser is `model`, behind the breaker that all workers share."""
+    with playing(url, retry=RetryPolicy(), **SMALL) as play:
+        endpoint = SummariserSettings(model="m", base_url=model.base_url)
+        now = play.shop.settings.current()
+        yield play, now.model_copy(update={"auxiliary": AuxiliarySettings(compression=endpoint)})
+
+
+def due_sessions(play: Play, trigger: Trigger, count: int) -> list[Session]:
+    """Sessions with a long middle and a batch job each."""
+    opened = []
+    for number in range(count):
+        session = play.gateway.open_session(f"s{number}", context_window=16_000)
+        said = [m for step in range(6) for m in turn(step, words=60)]
+        play.gateway.finalize_turn(session, said)
+        opened.append(session)
+    play.work_off()
+    for session in opened:
+        with play.database.write() as connection:
+            jobs.make_due(
+                connection,
+                play.database,
+                session.key,
+                kind=JobKind.BATCH,
+                queue=BATCH_QUEUE,
+                trigger=trigger,
+                strength=RULES[trigger].strength,
+            )
+    return opened
+
+
+def work_at_once(shop: Workshop, due: list[int]) -> list[Worked]:
+    with ThreadPoolExecutor(THREADS) as pool:
+        return [done for done in pool.map(partial(work, shop), due) if isinstance(done, Worked)]
+
+
+def due_now(database: Database) -> list[int]:
+    with database.write() as connection:
+        found = jobs.ring_due(connection, database, again_after_ms=-1, limit=1000)
+    return [job.id for job in found if job.kind is JobKind.BATCH]
+
+
+@contextmanager
+def worker_at(play: Play, settings: Settings, passed_ms: int) -> Iterator[Workshop]:
+    """A new process, so many milliseconds later by the database's clock."""
+    database = later(play.database, passed_ms)
+    source = SettingsSource.fixed(settings)
+    summariser = FollowingSummariser(source, {}, SharedGate(database))
+    yield replace(play.shop, database=database, settings=source, summariser=summariser)
+    summariser.close()
+
+
+def pause_ms(database: Database) -> int:
+    """How long nobody asks the model."""
+    with database.read() as connection:
+        (model,) = endpoints.states(connection, database)
+    return model.open_for_ms
+
+
+def test_a_hundred_sessions_send_ten_requests_in_a_long_outage_and_are_all_served_after_it(
+    database_url: str, model: ModelServer
+) -> None:
+    model.always(Status(429))
+    with outage(database_url, model) as (play, settings):
+        sessions = due_sessions(play, Trigger.AFTER_RESPONSE, SESSIONS)
+        # Whenever somebody may ask, everybody looks; later on those that would look first.
+        passed_ms, looks = 0, 0
+        while passed_ms < OUTAGE_MS:
+            with worker_at(play, settings, passed_ms) as shop:
+                due = due_now(shop.database)
+                looking = due if looks < 2 * SESSIONS else due[: 3 * THREADS]
+                looks += len(work_at_once(shop, looking))
+                passed_ms += max(pause_ms(shop.database), LOOK_SOON_MS) + SLACK_MS
+        assert looks > 3 * SESSIONS
+        assert 3 <= len(model.requests) <= MOST_REQUESTS
+
+        model.always(Good())
+        while play.rows("SELECT 1 FROM jobs WHERE kind = 'batch' AND state = 'due'"):
+            with worker_at(play, settings, passed_ms) as shop:
+                work_at_once(shop, due_now(shop.database))
+            passed_ms += MINUTE_MS
+            assert passed_ms < 2 * OUTAGE_MS
+        for session in sessions:
+            (marker,) = [row for row in play.view(session) if row.kind.is_marker]
+            assert marker.kind is Kind.BATCH
+            assert "placeholder" not in (marker.summary or "").lower()
+
+
+def test_sessions_over_an_error_fold_at_once_while_the_breaker_is_open(
+    sqlite_url: str, model: ModelServer
+) -> None:
+    model.always(Status(503))
+    with outage(sqlite_url, model) as (play, settings):
+        sessions = due_sessions(play, Trigger.CONTEXT_OVERFLOW, 20)
+        with worker_at(play, settings, 0) as shop:
+            for job in due_now(shop.database):
+                work(shop, job)
+        # Those that asked before the third failure try once more; nobody asks any more.
+        with worker_at(play, settings, 10_000) as shop:
+            for job in due_now(shop.database):
+                work(shop, job)
+        assert len(model.requests) == 3
+        for session in sessions:
+            markers = [row for row in play.view(session) if row.kind.is_marker]
+            assert len(markers) == 1
+            assert "placeholder" in (markers[0].summary or "").lower()

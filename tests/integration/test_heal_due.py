@@ -1,0 +1,65 @@
+"""A placeholder that comes back by an undo is seen to like a new one (ENGINE.md §10)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from producers import Session
+from storage import job_records
+from storage.job_records import JobRecord
+from tests.conversations import turn
+from tests.play import Play, Turn, playing
+from tests.stored_session import later
+from workers.batch.outcomes import Folded, Healed
+from workers.local_summariser import LocalSummariser
+from workers.summarising import ErrorClass, Reply, SummariserError, SummaryRequest
+from workers.triggers import Trigger
+
+HOUR_MS = 3_600_000
+
+
+class Down(LocalSummariser):
+    """A model whose key is refused."""
+
+    def summarise(self, request: SummaryRequest, stop: Callable[[], bool]) -> Reply:
+        raise SummariserError(ErrorClass.AUTH)
+
+
+def heal_jobs(play: Play, session: Session) -> list[JobRecord]:
+    with play.database.read() as connection:
+        found = job_records.open_jobs(connection, session.key)
+    return [job for job in found if job.trigger == Trigger.HEAL]
+
+
+def test_undo_and_rewind_make_a_placeholder_that_they_bring_back_due_to_be_healed(
+    database_url: str,
+) -> None:
+    with playing(
+        database_url, summariser=Down(), micro_compact=False, threshold_tokens=2000
+    ) as play:
+        session = play.gateway.open_session("s", context_window=100_000)
+        for number in range(30):
+            play.say(session, Turn(turn(number), [None] * 4))
+        play.work_off()
+        play.gateway.compact(session)
+        done = play.work_one()
+        assert done is not None
+        assert isinstance(done.passes[0], Folded)
+        assert len(heal_jobs(play, session)) == 1
+
+        play.database = later(play.database, HOUR_MS)
+        play.shop = replace(play.shop, database=play.database, summariser=LocalSummariser())
+        (healed,) = play.work_off()
+        assert isinstance(healed.passes[0], Healed)
+        assert not heal_jobs(play, session)
+
+        play.gateway.undo(session)
+        (due,) = heal_jobs(play, session)
+        assert due.run_at > 0
+        # The undo holds automatic passes until the next turn; then it is healed again.
+        play.say(session, Turn(turn(30), [None] * 4))
+        play.database = later(play.database, HOUR_MS)
+        play.shop = replace(play.shop, database=play.database)
+        assert any(isinstance(o, Healed) for worked in play.work_off() for o in worked.passes)
+        assert not heal_jobs(play, session)

@@ -1,0 +1,66 @@
+"""A person takes back a pass that nobody works yet."""
+
+from __future__ import annotations
+
+import pytest
+
+from storage import job_records
+from storage.engine import Database
+from storage.job_records import JobRecord
+from storage.jobs import JobKind, JobState
+from tests.model_behaviours import Status
+from tests.model_server import ModelServer
+from tests.stored_jobs import Worker
+from tests.workplace import Workplace, desk
+from workers.batch.withdrawing import withdraw
+from workers.triggers import Trigger
+
+
+@pytest.fixture
+def place(database: Database) -> Workplace:
+    return Workplace(desk(database), "http://127.0.0.1:1/v1")
+
+
+def all_jobs(place: Workplace) -> list[JobRecord]:
+    with place.database.read() as connection:
+        return job_records.all_jobs(connection, place.session.key)
+
+
+def test_a_manual_job_that_waits_is_closed_unworked(place: Workplace) -> None:
+    job = place.ask(Trigger.MANUAL, delay_ms=60_000)
+    assert withdraw(place.database, place.session.key, job.id)
+    assert place.job() is None
+    [closed] = all_jobs(place)
+    assert (closed.id, closed.state, closed.attempt) == (job.id, JobState.DONE, 0)
+    assert place.tries() == []
+    assert not withdraw(place.database, place.session.key, job.id)
+
+
+def test_a_job_that_somebody_works_is_left_to_them(place: Workplace) -> None:
+    job = place.ask(Trigger.MANUAL)
+    claim = Worker(place.database).take(job)
+    assert not withdraw(place.database, place.session.key, job.id)
+    Worker(place.database).check(claim)
+
+
+def test_a_job_that_is_open_for_something_else_stays(place: Workplace) -> None:
+    job = place.ask(Trigger.CONTEXT_OVERFLOW)
+    assert not withdraw(place.database, place.session.key, job.id)
+    assert place.job() is not None
+
+
+def test_a_placeholder_keeps_its_turn_to_be_replaced(database: Database) -> None:
+    with ModelServer() as server, Workplace(desk(database), server.base_url) as place:
+        server.always(Status(401))
+        place.ask(Trigger.MANUAL)
+        place.work()
+        healing = place.job()
+        assert healing is not None
+        assert healing.trigger == Trigger.HEAL
+        job = place.ask(Trigger.MANUAL)
+        assert job.id == healing.id
+        assert withdraw(database, place.session.key, job.id)
+        waiting = place.job()
+        assert waiting is not None
+        assert (waiting.kind, waiting.trigger) == (JobKind.BATCH, Trigger.HEAL)
+        assert waiting.run_at > place.time()

@@ -1,0 +1,103 @@
+"""What follows when no summary came back (ENGINE.md §10)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from workers.compression_settings import CompressionSettings
+from workers.retry import RetryPolicy
+from workers.summarising import ErrorClass, SummariserError
+from workers.triggers import TriggerRules
+
+NEARLY_FULL = 0.85
+"""Share of the window above which failed batch jobs count towards a reset."""
+
+POOR = 0.90
+"""Share of its size that a pass leaves at least when it is a poor one."""
+
+LOCK_MS = 300_000
+"""How long automatic passes are locked after that many poor ones in a row, and after each further
+poor probe."""
+
+HEAL_MS = 30_000
+"""How long a placeholder stands before its first replacement is tried."""
+
+_HEAL_FIRST_SECONDS = 30.0
+_HEAL_LONGEST_SECONDS = 600.0
+_HEAL_LONGEST_OF_BAD_ANSWERS = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class AskAgain:
+    """The job waits; `counts` says that an attempt was spent."""
+
+    delay_ms: int
+    counts: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """No further attempt of this job: cooldown, then placeholder, an unchanged session, or a
+    reset."""
+
+
+def after_failure(
+    error: SummariserError,
+    *,
+    tries: int,
+    rules: TriggerRules,
+    settings: CompressionSettings,
+    retry: RetryPolicy,
+    rng: Random,
+) -> AskAgain | GiveUp:
+    """Decide what follows an error; `tries` are the attempts spent before it."""
+    if error.error_class.not_asked:
+        down = error.error_class is ErrorClass.BREAKER_OPEN
+        if rules.folds_at_once or (rules.bypasses and down):
+            return GiveUp()
+        return AskAgain(_asked_for(error, retry), counts=False)
+    spent = tries + 1 >= settings.summary_attempts
+    if error.error_class.permanent or spent or rules.folds_at_once:
+        return GiveUp()
+    if error.error_class is ErrorClass.CONTEXT_OVERFLOW:
+        # The next request is a smaller one, so nothing is gained by waiting.
+        return AskAgain(0, counts=True)
+    return AskAgain(retry.delay_ms(tries + 1, error.retry_after, rng), counts=True)
+
+
+def heal_again(error: SummariserError, *, tries: int, retry: RetryPolicy, rng: Random) -> AskAgain:
+    """When to try to heal again. It goes on for as long as the placeholder stands, ever more
+    rarely where the model does answer but of no use."""
+    if error.error_class.not_asked:
+        return AskAgain(_asked_for(error, retry), counts=False)
+    longest = (
+        _HEAL_LONGEST_SECONDS if error.error_class.blames_endpoint else _HEAL_LONGEST_OF_BAD_ANSWERS
+    )
+    policy = RetryPolicy(min(_HEAL_FIRST_SECONDS, retry.longest_seconds), longest)
+    return AskAgain(policy.delay_ms(tries + 1, error.retry_after, rng), counts=True)
+
+
+def cooldown_ms(rules: TriggerRules, settings: CompressionSettings) -> int:
+    """How long automatic passes rest after the last failed attempt."""
+    seconds = (
+        settings.hygiene_failure_cooldown_seconds
+        if rules.hygiene
+        else settings.failure_cooldown_seconds
+    )
+    return int(1000 * seconds)
+
+
+def folds(rules: TriggerRules, settings: CompressionSettings) -> bool:
+    """Whether a placeholder takes the middle's place."""
+    return rules.folds_at_once or not settings.abort_on_summary_failure
+
+
+def is_poor(before: int, after: int) -> bool:
+    """Whether a pass that brought a view from `before` to `after` tokens hardly saved anything."""
+    return after >= POOR * before
+
+
+def _asked_for(error: SummariserError, retry: RetryPolicy) -> int:
+    seconds = min(error.retry_after or retry.base_seconds, retry.longest_seconds)
+    return int(1000 * seconds)

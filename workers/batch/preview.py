@@ -1,0 +1,160 @@
+"""What a batch pass would do to a session, for people who decide whether it is to run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from storage.rows import Kind, Row
+from workers.batch.plan import BatchPlan
+from workers.batch.requests import Requests
+from workers.batch.span import Span
+from workers.calibration import Calibration
+from workers.marker import frame_tokens
+from workers.regions import Regions
+from workers.tokens import estimate_text
+
+_CHARS_A_TOKEN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """A part of a live view: how many messages, how many of them users wrote, markers, and tokens
+    of both. `first` and `last` are positions, None where it is empty."""
+
+    messages: int = 0
+    by_users: int = 0
+    markers: int = 0
+    tokens: int = 0
+    first: int | None = None
+    last: int | None = None
+
+    @classmethod
+    def of(cls, rows: Iterable[Row]) -> Portion:
+        """Count rows of one view."""
+        found = list(rows)
+        positions = [row.position for row in found]
+        markers = sum(row.kind.is_marker for row in found)
+        return cls(
+            messages=len(found) - markers,
+            by_users=sum(row.opens_turn for row in found),
+            markers=markers,
+            tokens=sum(row.tokens for row in found),
+            first=min(positions, default=None),
+            last=max(positions, default=None),
+        )
+
+    @property
+    def rows(self) -> int:
+        """Messages and markers together."""
+        return self.messages + self.markers
+
+
+@dataclass(frozen=True, slots=True)
+class Portions:
+    """A live view and what a pass makes of its parts: head and tail stay, `held` are the rows
+    between them that stay too, `leaving` is what the summary takes the place of."""
+
+    view: Portion
+    head: Portion
+    leaving: Portion
+    held: Portion
+    tail: Portion
+
+    @classmethod
+    def of(cls, view: Sequence[Row], regions: Regions, span: Span) -> Portions:
+        """Count the parts of a whole live view."""
+        leaving = (*span.messages, *span.markers)
+        gone = {row.order for row in leaving}
+        between = view[regions.head_end : regions.tail_start]
+        return cls(
+            view=Portion.of(view),
+            head=Portion.of(view[: regions.head_end]),
+            leaving=Portion.of(leaving),
+            held=Portion.of(row for row in between if row.order not in gone),
+            tail=Portion.of(view[regions.tail_start :]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """A pass before it runs. Tokens are estimates, and of what comes the summary's is a guess: the
+    size that the prompt asks for.
+
+    `replaced` are the kinds of the markers that leave. `summary_tokens` is the new marker as it
+    will stand in the view, with the covered user messages word for word, which are
+    `verbatim_tokens` of it. `requests` are those to the first model if it answers each at once.
+    """
+
+    threshold_tokens: int
+    calibration: Calibration
+    parts: Portions
+    replaced: tuple[Kind, ...]
+    summary_tokens: int
+    verbatim_tokens: int
+    requests: int
+
+    @property
+    def tokens_before(self) -> int:
+        """Tokens of the live view as it is."""
+        return self.parts.view.tokens
+
+    @property
+    def tokens_after(self) -> int:
+        """Tokens of the live view afterwards."""
+        return self.tokens_before - self.parts.leaving.tokens + self.summary_tokens
+
+    @property
+    def rows_after(self) -> int:
+        """Rows of the live view afterwards, markers included."""
+        return self.parts.view.rows - self.parts.leaving.rows + 1
+
+    @property
+    def saved_tokens(self) -> int:
+        """What the pass frees, the summary's own size taken off; below 0 where it frees none."""
+        return self.tokens_before - self.tokens_after
+
+    @property
+    def occupancy(self) -> float:
+        """The next request as it is now, as a share of the threshold."""
+        return self.calibration.estimate(self.tokens_before) / self.threshold_tokens
+
+    @property
+    def occupancy_after(self) -> float:
+        """The next request after the pass, as a share of the threshold."""
+        return self.calibration.estimate(self.tokens_after) / self.threshold_tokens
+
+
+def preview(plan: BatchPlan, requests: Requests) -> Preview:
+    """Tell what `plan` does when `requests` are answered as they ask to be."""
+    verbatim = estimate_text(plan.verbatim) if plan.verbatim else 0
+    summary = plan.target_tokens + frame_tokens()
+    if summary + verbatim >= plan.span.tokens:
+        # As the pass itself does where it would not be smaller otherwise.
+        verbatim = 0
+    return Preview(
+        threshold_tokens=plan.threshold.tokens,
+        calibration=Calibration.of(plan.session.calibration),
+        parts=Portions.of(plan.view, plan.regions, plan.span),
+        replaced=tuple(row.kind for row in plan.span.markers),
+        summary_tokens=summary + verbatim,
+        verbatim_tokens=verbatim,
+        requests=expected_requests(requests),
+    )
+
+
+def expected_requests(requests: Requests) -> int:
+    """How many requests a summary takes: its parts, and those that join them."""
+    texts = ["x" * (_CHARS_A_TOKEN * one.request.target_tokens) for one in requests.parts]
+    count = len(texts)
+    while len(texts) > 1:
+        groups = requests.groups(texts)
+        count += sum(len(group) > 1 for group in groups)
+        texts = [_joined(group) for group in groups]
+    return count
+
+
+def _joined(group: Sequence[str]) -> str:
+    """As long as the summary is asked to be that joins a group of others: half of them."""
+    whole = "".join(group)
+    return whole if len(group) == 1 else whole[: len(whole) // 2]

@@ -1,0 +1,144 @@
+"""The last way out: what stays of a session that nothing else could shrink (ENGINE.md §10)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from storage import cursors, guards, messages, sessions, summaries
+from storage.cursors import CursorName
+from storage.guards import GuardName
+from storage.rows import Row
+from storage.sessions import SessionRecord
+from storage.signals import SignalKind
+from storage.summaries import SummaryKind, SummaryRecord
+from workers.batch.outcomes import NothingToCompact, Reset
+from workers.batch.span import Span
+from workers.batch.substitution import Substitute, smallest, substitute
+from workers.batch.telling import RESET_SENTENCE, figures
+from workers.batch.trial import LOCAL, Trial
+from workers.compression_settings import CompressionSettings
+from workers.limits import region_rules, session_threshold
+from workers.regions import RegionRules, head_end
+from workers.threshold import NoUsableWindowError
+from workers.transcript import is_system, tool_groups
+
+NO_SUMMARY = (
+    "Earlier messages of this conversation were set aside without a summary, because none could "
+    "be had. They are kept and can be searched."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ResetPlan:
+    """What is archived, and the last good summary that a marker shows in its place."""
+
+    session: SessionRecord
+    span: Span
+    new: Substitute
+    cursor_before: int
+
+
+def plan_reset(
+    connection: Connection, key: int, settings: CompressionSettings
+) -> ResetPlan | NothingToCompact:
+    """Decide a reset: head, first request, last good summary, newest request, final answer and
+    open groups stay.
+
+    Later system messages stay too: no compaction takes them.
+    """
+    session = sessions.fetch(connection, key)
+    try:
+        rules = region_rules(session_threshold(session, settings), settings)
+    except NoUsableWindowError as error:
+        return NothingToCompact(str(error))
+    view = messages.read_view(connection, key)
+    span = Span.of(view, leaving(view, rules))
+    if not span.messages:
+        return NothingToCompact("nothing but head and newest turn is left")
+    good = [record for row in span.markers for record in _last_good(connection, row)]
+    new = _smaller(good, span.tokens)
+    if new is None:
+        return NothingToCompact("a reset would not make the view smaller")
+    return ResetPlan(
+        session=session,
+        span=span,
+        new=new,
+        cursor_before=cursors.read(connection, key, CursorName.MICRO),
+    )
+
+
+def leaving(view: Sequence[Row], rules: RegionRules) -> set[int]:
+    """Indexes of a whole live view that a reset archives, markers included."""
+    head = head_end(view, rules)
+    groups = tool_groups(view)
+    requests = [i for i, row in enumerate(view) if row.opens_turn]
+    newest = requests[-1] if requests else len(view)
+    answer = [
+        i for i, row in enumerate(view) if i > newest and row.role == "assistant" and not row.calls
+    ]
+    waiting = {i for group in groups if group.unanswered for i in group.members}
+    # The first request need not stand in the head: an agent may have greeted before.
+    stays = {*requests[:1], *requests[-1:], *answer[-1:], *waiting, *range(head)}
+    stays.update(i for i, row in enumerate(view) if is_system(row))
+    for group in (*groups, *reversed(groups), *groups):
+        # Cut groups cannot be shown to a model.
+        if not stays.isdisjoint(group.members):
+            stays.update(group.members)
+    return set(range(len(view))) - stays
+
+
+def reset(trial: Trial, plan: ResetPlan) -> Reset:
+    """Archive everything else and begin all counters anew. Can be undone like any compaction.
+
+    Raises `StaleError` and `FenceLost` having written nothing.
+    """
+    with trial.closing(revision=plan.session.revision) as (connection, before):
+        summary_id, after = substitute(
+            connection,
+            trial.shop.database,
+            before,
+            plan.span,
+            plan.new,
+            cursor_before=plan.cursor_before,
+        )
+        guards.clear(connection, before.key, *GuardName)
+        trial.record(
+            connection,
+            "reset",
+            before,
+            after,
+            absorbed_tokens=plan.span.tokens,
+            summary_id=summary_id,
+        )
+        trial.telling.tell(
+            connection, SignalKind.RESET, sentence=RESET_SENTENCE, **figures(before, after)
+        )
+        trial.finish(connection)
+    trial.shop.reach("after-commit")
+    return Reset(len(plan.span.messages), before.live_tokens, after.live_tokens)
+
+
+def _smaller(good: Sequence[SummaryRecord], replaced_tokens: int) -> Substitute | None:
+    """The last good summaries, or none of them where they are larger than all that leaves, as
+    behind a placeholder they may be."""
+    verbatim = next((record.verbatim for record in good if record.verbatim), "")
+    told = "\n\n".join(record.text for record in good)
+    for text in filter(None, (told, NO_SUMMARY)):
+        new = smallest(SummaryKind.RESET, text, verbatim, LOCAL, replaced_tokens)
+        if new.tokens < replaced_tokens:
+            return new
+    return None
+
+
+def _last_good(connection: Connection, marker: Row) -> Iterable[SummaryRecord]:
+    """The newest version behind a marker that is no placeholder."""
+    summary_id = marker.summary_id
+    while summary_id is not None:
+        record = summaries.fetch(connection, summary_id)
+        if record.kind is not SummaryKind.PLACEHOLDER:
+            yield record
+            return
+        summary_id = record.replaces
