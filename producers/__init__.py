@@ -1,9 +1,15 @@
-"""What a gateway imports: finish turns, load the context, take turns or compactions back."""
+"""What a gateway imports: finish turns, load the context, compact, take back, hear of signals."""
 
+from producers.api_failure import ErrorVerdict
+from producers.arguments import RequestError
+from producers.compaction import Compaction, CompressionStuck, Status
 from producers.context import Context
 from producers.doorbell import Doorbell
-from producers.gateway import Gateway, Receipt, RewindError
+from producers.gateway import Gateway
 from producers.identifiers import IdentifierError
+from producers.preflight import Preflight
+from producers.receipt import Receipt
+from producers.rewinding import RewindError
 from producers.session import Session
 from producers.usage import Usage, UsageError
 from producers.windows import WindowError
@@ -15,26 +21,39 @@ from storage.errors import (
     StorageError,
 )
 from storage.rows import Origin
+from storage.signals import Signal, SignalKind
 from storage.undo import Rewound, Undone
+from workers.api_errors import ApiErrorKind
+from workers.holds import Hold
 from workers.messages import MessageError
 from workers.rendering import Dialect
 
 __all__ = [
+    "ApiErrorKind",
+    "Compaction",
+    "CompressionStuck",
     "Context",
     "DatabaseUnavailable",
     "Dialect",
     "Doorbell",
+    "ErrorVerdict",
     "EventConflict",
     "Gateway",
+    "Hold",
     "IdentifierError",
     "MessageError",
     "Origin",
+    "Preflight",
     "Receipt",
+    "RequestError",
     "RewindError",
     "Rewound",
     "Session",
     "SessionClash",
     "SessionNotFound",
+    "Signal",
+    "SignalKind",
+    "Status",
     "StorageError",
     "Undone",
     "Usage",

@@ -4,55 +4,45 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
+from producers import api_failure, listening, preflight, requests
+from producers.api_failure import ErrorVerdict
+from producers.arguments import check_seconds, check_tokens, check_whole
+from producers.compaction import Compaction
 from producers.context import Context
 from producers.doorbell import Doorbell
 from producers.drafts import Origins, draft_turn
 from producers.identifiers import check_identifiers
-from producers.opening import Wanted, get_or_create
-from producers.session import Session
+from producers.opening import Wanted, check_managed_by, get_or_create
+from producers.passes import Passes
+from producers.preflight import Preflight
+from producers.receipt import Receipt
+from producers.rewinding import find_cut
+from producers.session import Session, session_of
+from producers.storing import Told, receipt_again, store
 from producers.usage import Usage
+from producers.waiting import Patience
 from producers.windows import check_window
-from storage import events, jobs, messages, migrate, sessions, undo
+from storage import messages, migrate, sessions, signals, undo
 from storage.engine import Database
-from storage.errors import EventConflict, SessionClash, SessionNotFound, StorageError
-from storage.jobs import JobKind
+from storage.errors import SessionClash, SessionNotFound
 from storage.sessions import SessionRecord
+from storage.signals import Signal
 from storage.undo import Rewound, Undone
-from tasks.names import TURNS
+from workers.batch.heal_due import see_to_placeholder
 from workers.rendering import Dialect, render
 from workers.settings import Settings
-from workers.settings_file import load_settings
+from workers.settings_file import SettingsSource
 
-TURN_TRIGGER = "turn"
-
-
-class RewindError(StorageError):
-    """The session has no such turn to go back to. Nothing was changed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """What was stored. `repeated` says that an earlier call with this event id had stored it.
-
-    `turn` is the number of the turn that was closed, None while it stays open. The rows are the
-    `rows` ones from `first_position` on.
-    """
-
-    session_id: str
-    event_id: str
-    turn: int | None
-    first_position: int
-    rows: int
-    repeated: bool
+MOST_SIGNALS = 10_000
+MOST_SIGNAL_ID = 2**63 - 1
 
 
 class Gateway:
@@ -60,7 +50,8 @@ class Gateway:
 
     Safe to use from many threads; a forked process makes its own.
 
-    `settings` default to the configuration file and the environment. `owner` is whose sessions
+    `settings` default to the configuration file and the environment; block `compression` then
+    follows the file. `owner` is whose sessions
     are meant where a call does not name one; a session given by its id is looked up with that
     owner, so two owners may use the same ids and titles and never meet.
 
@@ -76,12 +67,15 @@ class Gateway:
         owner: str = "local",
         database: Database | None = None,
     ) -> None:
-        settings = settings or load_settings()
         check_identifiers(owner=owner)
+        source = SettingsSource.fixed(settings) if settings else SettingsSource.following()
+        now = source.current()
         self._owner = owner
-        self._database = database or migrate.open_ready(settings.database_url)
+        self._database = database or migrate.open_ready(now.database_url)
         self._opened_database = database is None
-        self._doorbell = Doorbell(settings.broker_url) if settings.broker_url else None
+        self._broker_url = now.broker_url
+        self._doorbell = Doorbell(now.broker_url) if now.broker_url else None
+        self._passes = Passes(self._database, source, self._doorbell)
 
     def __enter__(self) -> Self:
         return self
@@ -115,16 +109,20 @@ class Gateway:
         context_window: int | None = None,
         reserved_output: int | None = None,
         system_prompt: str | None = None,
+        managed_by: str | None = None,
     ) -> Session:
         """Get a session or create it: by its id, else by source, chat and thread, else a new one.
 
         `context_window` is the model's window in tokens (128,000 is assumed where it is not
         known), `reserved_output` what of it is kept for answers. Model and window of an existing
         session are changed to what is given here. `system_prompt` is kept from the first time on.
+        `managed_by` is who else compacts the conversation: `codex` for a thread that a Codex app
+        server owns, `openai` for compaction on OpenAI's side, `nobody` to end either.
         A title that the owner uses already gets a number. Raises `SessionClash` when the session
         cannot be created or reopened because its chat has another one open, `IdentifierError` for
-        a name that is empty or longer than 512 bytes, and `WindowError` for a window or reserve
-        that is no number of tokens or leaves no room.
+        a name that is empty or longer than 512 bytes, `WindowError` for a window or reserve that
+        is no number of tokens or leaves no room, and `RequestError` for a `managed_by` that is
+        not known.
         """
         check_identifiers(
             session_id=session_id, source=source, chat_id=chat_id, thread_id=thread_id, owner=owner
@@ -141,12 +139,14 @@ class Gateway:
             model_config=json.dumps(model_config) if model_config else None,
             context_window=context_window,
             reserved_output=reserved_output,
+            managed_by=check_managed_by(managed_by),
         )
         with self._clashes_named(session_id), self._database.write() as connection:
             record = get_or_create(connection, self._database, wanted)
             if system_prompt is not None:
                 sessions.keep_prompt(connection, record.key, system_prompt)
-            return _session(record, sessions.read_prompt(connection, record.key))
+            prompt = sessions.read_prompt(connection, record.key)
+            return session_of(record, prompt, self._passes.settings)
 
     def close_session(self, session: Session | str) -> None:
         """Mark a session as ended. Its chat's next message opens a new one; it can be reopened
@@ -209,7 +209,8 @@ class Gateway:
     ) -> Receipt:
         """Store rows in the middle of a turn. Errors and `event_id` as in `finalize_turn`.
 
-        Compaction leaves an open turn alone. With `turn_open=False` this is `finalize_turn`.
+        Compaction leaves an open turn alone, but for its closed tool groups when `usage` tells
+        that the threshold is reached. With `turn_open=False` this is `finalize_turn`.
         """
         return self._store(session, messages, usage, event_id, origins, closes_turn=not turn_open)
 
@@ -232,6 +233,137 @@ class Gateway:
             omitted=view.omitted,
         )
 
+    def preflight(
+        self, session: Session | str, *, tokens: int | None = None, wait: float = 0.0
+    ) -> Preflight:
+        """Ask before a request whether to send it or to compact first.
+
+        `tokens` is the gateway's estimate of the whole request; without it ours of the stored
+        view counts, calibrated by reported usage. At the threshold or above, or at
+        `hygiene_hard_message_limit` live messages, a batch pass is made due, unless a guard holds
+        it back; with `wait` seconds this waits for it and goes on while passes make progress, at
+        most `max_attempts` in one turn. Without a worker the answer after that time is a pending
+        one, no error. Raises `CompressionStuck` after a pass, waited for, that left nearly all of
+        a session that is over its threshold still, and `RequestError` for arguments that cannot
+        be meant.
+        """
+        tokens = check_tokens(tokens)
+        return preflight.look(self._passes, self._key_of(session), tokens, _patience(wait))
+
+    def hygiene(self, session: Session | str, *, wait: float = 0.0) -> Compaction:
+        """Have a session compacted that has become far too large, before a user's turn.
+
+        That is one at 85 % of its window, or at its threshold where that is higher, by our
+        estimate, or one of `hygiene_hard_message_limit` live messages: the latter works with
+        every model and the network down. `wait` and errors as in `preflight`; one pass a call.
+        """
+        return requests.hygiene(self._passes, self._key_of(session), _patience(wait))
+
+    def report_error(
+        self, session: Session | str, error: object, *, wait: float = 0.0
+    ) -> ErrorVerdict:
+        """Tell of an error of the model's provider; learn whether to send the request again.
+
+        `error` is the exception as the provider's client raised it, a mapping with `status`,
+        `code` and `message`, or a text. Payloads, contexts and outputs that are too large and
+        limits on long contexts make a pass due that no guard holds back, only
+        `compression.enabled`; every other error makes nothing due. A window that the provider
+        tells of is kept. `wait` as in `preflight`; raises `CompressionStuck` after a pass, waited
+        for, that left nearly all of a session that does not fit its window still.
+        """
+        return api_failure.judge(self._passes, self._key_of(session), error, _patience(wait))
+
+    def compact(
+        self,
+        session: Session | str,
+        *,
+        focus: str | None = None,
+        keep_last: int | None = None,
+        around: int | None = None,
+        up_to: int | None = None,
+        wait: float = 0.0,
+    ) -> Compaction:
+        """Have a session compacted because a person asks: whatever its size, past every guard.
+
+        `focus` is a topic that gets most of the summary. At most one of these says which part:
+        `keep_last` leaves the newest turns as they are, `up_to` ends at a message's position,
+        `around` takes the turns near one. It also ends cooldown and anti-thrash. While an earlier
+        such request waits, that one's wishes count. `wait` as in `preflight`; raises
+        `RequestError`, and `CompressionStuck` after a pass over everything, waited for, that left
+        90 % or more.
+        """
+        return requests.person_request(
+            self._passes,
+            self._key_of(session),
+            _patience(wait),
+            focus=focus,
+            keep_last=keep_last,
+            around=around,
+            up_to=up_to,
+        )
+
+    def request_compaction(self, session: Session | str, *, wait: float = 0.0) -> Compaction:
+        """Have a session compacted because a plugin asks, below the threshold too.
+
+        Once a turn; guards hold it back. `wait` as in `preflight`; raises `CompressionStuck`
+        after a pass, waited for, that left 90 % or more.
+        """
+        return requests.engine_request(self._passes, self._key_of(session), _patience(wait))
+
+    def signals(
+        self,
+        session: Session | str | None = None,
+        *,
+        after: int = 0,
+        quiet: bool = False,
+        limit: int = 100,
+    ) -> list[Signal]:
+        """What happened to the owner's sessions, or to one: signals with an id above `after`.
+
+        Oldest first, at most `limit`; pass the last one's id on. `quiet` ones are told only where
+        asked for: progress that users need not see.
+        """
+        check_whole("after", after, most=MOST_SIGNAL_ID)
+        check_whole("limit", limit, least=1, most=MOST_SIGNALS)
+        with self._database.read() as connection:
+            record = None if session is None else self._record(connection, session)
+            return signals.read(
+                connection,
+                owner=self._owner if record is None else record.owner,
+                key=None if record is None else record.key,
+                after=after,
+                quiet=quiet,
+                limit=limit,
+            )
+
+    def listen(
+        self,
+        *,
+        after: int | None = None,
+        quiet: bool = False,
+        poll_seconds: float = 1.0,
+        stop: Callable[[], bool] | None = None,
+    ) -> Iterator[Signal]:
+        """The owner's signals as they come: each once, in order of their ids, without end.
+
+        From those after id `after` on, by default from now. Over a Redis broker they arrive at
+        once, else within `poll_seconds`. `stop` is asked several times a second. Raises
+        `DatabaseUnavailable` when the database fails: go on with the last id as `after`.
+        """
+        seconds = check_seconds("poll_seconds", poll_seconds)
+        if after is None:
+            with self._database.read() as connection:
+                after = signals.newest(connection, owner=self._owner)
+        return listening.listen(
+            self._database,
+            owner=self._owner,
+            broker_url=self._broker_url,
+            after=check_whole("after", after, most=MOST_SIGNAL_ID),
+            quiet=quiet,
+            poll_seconds=seconds,
+            stop=stop or (lambda: False),
+        )
+
     def rewind(
         self, session: Session | str, *, turns: int = 1, to_position: int | None = None
     ) -> Rewound:
@@ -242,21 +374,10 @@ class Gateway:
         session has no such turn.
         """
         with self._locked(session) as (connection, record):
-            if to_position is not None:
-                if not messages.starts_turn(connection, record.key, to_position):
-                    raise RewindError(
-                        f"session {record.id!r}: no turn starts at position {to_position}"
-                    )
-                cut = to_position
-            else:
-                starts = messages.turn_starts(connection, record.key, newest=max(turns, 1))
-                if turns < 1 or len(starts) < turns:
-                    raise RewindError(
-                        f"session {record.id!r}: {turns} turns cannot be taken back, "
-                        f"it has {len(starts)}"
-                    )
-                cut = starts[-1]
-            return undo.rewind_to(connection, record.key, cut)
+            cut = find_cut(connection, record, turns=turns, to_position=to_position)
+            rewound = undo.rewind_to(connection, record.key, cut)
+            see_to_placeholder(connection, self._database, record.key)
+            return rewound
 
     def undo(self, session: Session | str) -> Undone | None:
         """Take back the session's last compaction; None when there is none.
@@ -264,7 +385,9 @@ class Gateway:
         Last in, first out. Automatic passes of the session then wait for its next turn.
         """
         with self._locked(session) as (connection, record):
-            return undo.undo_newest(connection, self._database, record.key)
+            undone = undo.undo_newest(connection, self._database, record.key)
+            see_to_placeholder(connection, self._database, record.key)
+            return undone
 
     def _store(
         self,
@@ -279,73 +402,27 @@ class Gateway:
         report = Usage.of(usage)
         check_identifiers(event_id=event_id)
         draft = draft_turn(turn, origins, closes_turn=closes_turn)
-        event_id = event_id or uuid.uuid4().hex
+        told = Told(event_id or uuid.uuid4().hex, draft, report, closes_turn)
         try:
             with self._database.write() as connection:
-                record = sessions.count_appended(
-                    connection,
-                    self._database,
-                    self._key(connection, session),
-                    rows=len(draft.rows),
-                    tokens=draft.tokens,
-                    closes_turn=closes_turn,
-                )
-                if record is None:
-                    raise SessionNotFound(_id(session), self._owner)
-                first = record.next_position - len(draft.rows)
-                closed = record.turns if closes_turn else None
-                events.record(
-                    connection,
-                    record.key,
-                    event_id=event_id,
-                    digest=draft.digest,
-                    turn=closed,
-                    first_position=first,
-                    rows=len(draft.rows),
-                    usage=report.dump() if report else None,
-                    revision=record.revision,
-                    at=record.active_at,
-                )
-                if draft.rows:
-                    messages.append(
-                        connection,
-                        record.key,
-                        draft.rows,
-                        first_position=first,
-                        at=record.active_at,
-                    )
-                due = None
-                if closes_turn:
-                    due = jobs.make_due(
-                        connection,
-                        self._database,
-                        record.key,
-                        kind=JobKind.TURN,
-                        queue=TURNS,
-                        trigger=TURN_TRIGGER,
-                        ringing=self._doorbell is not None,
-                    )
-        except IntegrityError as error:
-            return self._repeated(session, event_id, draft.digest, error)
+                key = self._key(connection, session)
+                ringing = self._doorbell is not None
+                stored = store(connection, self._database, key, told, ringing=ringing)
+        except IntegrityError:
+            with self._database.read() as connection:
+                return receipt_again(connection, self._record(connection, session), told)
+        if stored is None:
+            raise SessionNotFound(_id(session), self._owner)
+        receipt, due = stored
         if due is not None and self._doorbell is not None:
             self._doorbell.ring(due)
-        return Receipt(record.id, event_id, closed, first, len(draft.rows), repeated=False)
+        return receipt
 
-    def _repeated(
-        self, session: Session | str, event_id: str, digest: str, error: IntegrityError
-    ) -> Receipt:
+    def _key_of(self, session: Session | str) -> int:
+        if isinstance(session, Session):
+            return session.key
         with self._database.read() as connection:
-            record = self._record(connection, session)
-            stored = events.find(connection, record.key, event_id)
-        if stored is None:
-            raise StorageError(
-                f"session {record.id!r}: the turn contradicts what is stored; nothing was stored"
-            ) from error
-        if stored.digest != digest:
-            raise EventConflict(record.id, event_id) from None
-        return Receipt(
-            record.id, event_id, stored.turn, stored.first_position, stored.rows, repeated=True
-        )
+            return self._look_up(connection, session)
 
     def _key(self, connection: Connection, session: Session | str) -> int:
         return session.key if isinstance(session, Session) else self._look_up(connection, session)
@@ -375,20 +452,8 @@ class Gateway:
             ) from error
 
 
-def _session(record: SessionRecord, system_prompt: str | None) -> Session:
-    return Session(
-        key=record.key,
-        owner=record.owner,
-        id=record.id,
-        source=record.source,
-        chat_id=record.chat_id,
-        thread_id=record.thread_id or None,
-        title=record.title,
-        model=record.model,
-        context_window=record.context_window,
-        reserved_output=record.reserved_output,
-        system_prompt=system_prompt,
-    )
+def _patience(wait: float) -> Patience:
+    return Patience(check_seconds("wait", wait))
 
 
 def _id(session: Session | str) -> str:

@@ -9,11 +9,16 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Connection
 
+from producers.arguments import RequestError
 from storage import sessions
 from storage.engine import Database
 from storage.errors import SessionClash
 from storage.sessions import SessionRecord
+from workers.managed import ManagedBy
 from workers.titles import clean_title, numbered
+
+NOBODY = "nobody"
+"""What ends that somebody else compacts a session."""
 
 _TRIES = 100
 """Each one is lost only to somebody else who got what both wanted, such as the same title."""
@@ -24,6 +29,7 @@ class Wanted:
     """What a gateway asks for. The session is found by its id, else by source, chat and thread.
 
     Of `model` and what follows, None leaves an existing session as it is; `model_config` is JSON.
+    `managed_by` is one of `ManagedBy`, or `nobody`.
     """
 
     owner: str
@@ -36,6 +42,16 @@ class Wanted:
     model_config: str | None
     context_window: int | None
     reserved_output: int | None
+    managed_by: str | None = None
+
+
+def check_managed_by(managed_by: object) -> str | None:
+    """Check who else compacts a session; None leaves it as it is. Raises `RequestError`."""
+    known = [*ManagedBy, NOBODY]
+    if managed_by is not None and managed_by not in known:
+        names = ", ".join(known)
+        raise RequestError("managed_by", f"must be one of {names}, is {managed_by!r:.40}")
+    return None if managed_by is None else str(managed_by)
 
 
 def get_or_create(connection: Connection, database: Database, wanted: Wanted) -> SessionRecord:
@@ -48,10 +64,10 @@ def get_or_create(connection: Connection, database: Database, wanted: Wanted) ->
         found = _find(connection, wanted)
         if found is not None:
             _refuse_another_chat(found, wanted)
-            return _bring_up_to_date(connection, found, wanted)
+            return _managed(connection, _bring_up_to_date(connection, found, wanted), wanted)
         created = _create(connection, database, wanted)
         if created is not None:
-            return created
+            return _managed(connection, created, wanted)
         _refuse_chat_of_another(connection, wanted)
     raise SessionClash(
         f"owner {wanted.owner!r}: session {wanted.session_id or wanted.chat_id!r} was created and "
@@ -137,6 +153,13 @@ def _bring_up_to_date(
             record.reserved_output if wanted.reserved_output is None else wanted.reserved_output
         ),
     )
+
+
+def _managed(connection: Connection, record: SessionRecord, wanted: Wanted) -> SessionRecord:
+    given = None if wanted.managed_by == NOBODY else wanted.managed_by
+    if wanted.managed_by is None or given == record.managed_by:
+        return record
+    return sessions.set_managed_by(connection, record.key, given)
 
 
 def _free_title(connection: Connection, wanted: Wanted) -> str | None:

@@ -1,0 +1,78 @@
+"""How large a session is, and from which size on it is compacted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from storage.sessions import SessionRecord
+from workers.calibration import Calibration
+from workers.compression_settings import CompressionSettings
+from workers.limits import hygiene_limit, session_threshold, usable_window
+from workers.managed import managed_by
+from workers.threshold import NoUsableWindowError
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A session's size and its limits, as they are now.
+
+    `tokens` is what its next request is estimated to hold, `messages` how many are live, `window`
+    what a request may hold.
+    `threshold` is where compaction starts (ENGINE.md §4) and `hygiene` where the gateway's door is
+    closed (§9, row 3); both are None where the window leaves no room for a conversation.
+    """
+
+    tokens: int
+    messages: int
+    threshold: int | None
+    hygiene: int | None
+    window: int
+    message_limit: int
+
+    @property
+    def over_threshold(self) -> bool:
+        return self.threshold is not None and self.tokens >= self.threshold
+
+    @property
+    def over_hygiene(self) -> bool:
+        return self.hygiene is not None and self.tokens >= self.hygiene
+
+    @property
+    def over_messages(self) -> bool:
+        return self.messages >= self.message_limit
+
+    @property
+    def fits(self) -> bool:
+        return self.tokens <= self.window
+
+
+def estimate(record: SessionRecord) -> int:
+    """Tokens of the session's next request: the stored estimate, calibrated by what the provider
+    reported of earlier ones (ENGINE.md §3)."""
+    return Calibration.of(record.calibration).estimate(record.live_tokens)
+
+
+def measure(
+    record: SessionRecord, settings: CompressionSettings, *, tokens: int | None = None
+) -> Measure:
+    """Measure a session; `tokens` is the gateway's own estimate, None for ours.
+
+    Where somebody else compacts, what is stored is not what is sent: ours is 0 then.
+    """
+    managed = managed_by(record, settings) is not None
+    if managed and tokens is None:
+        tokens = 0
+    try:
+        found = session_threshold(record, settings)
+    except NoUsableWindowError:
+        threshold = hygiene = None
+    else:
+        threshold, hygiene = found.tokens, hygiene_limit(record, found)
+    return Measure(
+        tokens=estimate(record) if tokens is None else tokens,
+        messages=0 if managed else record.live_messages,
+        threshold=threshold,
+        hygiene=hygiene,
+        window=usable_window(record),
+        message_limit=settings.hygiene_hard_message_limit,
+    )
