@@ -12,16 +12,19 @@ from typing import Annotated
 import typer
 from typer import rich_utils
 
-from afterturn.commands import config, db, sessions
+from afterturn.commands import config, db, guards, sessions
+from afterturn.commands.compact import compact
 from afterturn.commands.context import context
 from afterturn.commands.demo import demo
 from afterturn.commands.doctor import doctor
+from afterturn.commands.explain import explain
+from afterturn.commands.signals import signals
 from afterturn.commands.undo import undo
 from afterturn.commands.up import up
 from afterturn.commands.worker import worker
 from afterturn.console import Output
 from afterturn.exits import Exit, ReaderGone
-from afterturn.failures import explain
+from afterturn.failures import explain as explain_failure
 from afterturn.installation import OURS, version_of
 from afterturn.invocation import Invocation
 from afterturn.logs import LogLevel, log_to_stderr
@@ -78,7 +81,11 @@ app.command(cls=Command)(up)
 app.command(cls=Command)(worker)
 app.add_typer(sessions.application, name="sessions")
 app.command(cls=Command)(context)
+app.command(cls=Command)(explain)
+app.command(cls=Command)(compact)
 app.command(cls=Command)(undo)
+app.add_typer(guards.application, name="guards")
+app.command(cls=Command)(signals)
 app.add_typer(config.application, name="config")
 app.add_typer(db.application, name="db")
 app.command(cls=Command)(doctor)
@@ -99,9 +106,11 @@ def run(arguments: list[str] | None = None) -> int:
         # What is still in the buffer must go nowhere at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
+    except typer.Abort:
+        return Exit.INTERRUPTED
     except Exception as error:
         log.debug("the command failed", exc_info=True)
-        failure = explain(error)
+        failure = explain_failure(error)
         if failure.message:
             Output().notice(f"afterturn: {failure.message}")
         return failure.exit

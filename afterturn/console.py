@@ -57,9 +57,16 @@ class Output:
             # Sentences are left to the terminal to wrap: a pipe gets them whole.
             self.results.print(renderable, soft_wrap=isinstance(renderable, str | Text))
 
+    def tell(self, *sentences: str, style: str = "") -> None:
+        """Write sentences of ours, broken between words on a terminal and whole in a pipe."""
+        for sentence in sentences:
+            text = Text(plain(sentence), style=style)
+            self.results.print(text, soft_wrap=not self.results.is_terminal)
+
     def notice(self, text: str, style: str = "") -> None:
-        """Write a line that is no result."""
-        self.notices.print(Text(plain(text), style=style), soft_wrap=True)
+        """Write a line that is no result, broken between words on a terminal."""
+        line = Text(plain(text), style=style)
+        self.notices.print(line, soft_wrap=not self.notices.is_terminal)
 
 
 class _Console(Console):

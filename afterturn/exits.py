@@ -25,7 +25,7 @@ class Exit(IntEnum):
 
 _MEANINGS = {
     Exit.OK: "done",
-    Exit.FAILED: "a check or a verdict failed",
+    Exit.FAILED: "a check, a verdict or a compaction failed",
     Exit.USAGE: "wrong use of the command line, or an input file that cannot be read",
     Exit.CONFIGURATION: "the configuration cannot be used",
     Exit.UNAVAILABLE: "the database or the broker cannot be used",

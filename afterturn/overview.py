@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, select
 
-from storage import attempts, cursors, guards, job_records, sessions, summaries
+from afterturn.lookup import find_session
+from storage import attempts, cursors, guards, job_records, summaries
 from storage.attempts import AttemptRecord
 from storage.cursors import CursorName
 from storage.engine import Database
-from storage.errors import SessionNotFound
-from storage.guards import GuardName
+from storage.guards import GuardName, GuardRecord
 from storage.job_records import JobRecord
 from storage.models import Summary
 from storage.sessions import SessionRecord
@@ -47,18 +47,21 @@ class Fullness:
 @dataclass(frozen=True, slots=True)
 class Overview:
     """All that `sessions show` tells. `cursor` is the position of the first message that
-    micro-compaction has not absorbed; attempts are the newest ones, oldest first; `undone` are
+    micro-compaction has not absorbed; `batch_summary` is what the marker of a batch pass shows, a
+    placeholder or a reset too; attempts are the newest ones, oldest first; `undone` are
     the summaries among theirs that were taken back. `failures` counts the failed tries in a row,
     `now` is the database's time in milliseconds since 1970."""
 
     session: SessionRecord
     fullness: Fullness
     cursor: int
+    batch_summary: SummaryRecord | None
     rolling_summary: SummaryRecord | None
     open_jobs: tuple[JobRecord, ...]
     attempts: tuple[AttemptRecord, ...]
     undone: frozenset[int]
     failures: int
+    guards: Mapping[GuardName, GuardRecord]
     now: int
 
 
@@ -72,22 +75,24 @@ def read_overview(
 ) -> Overview:
     """Read a session in one snapshot. Raises `SessionNotFound`."""
     with database.read() as connection:
-        session = sessions.find(connection, owner=owner, session_id=session_id)
-        if session is None:
-            raise SessionNotFound(session_id, owner)
+        session = find_session(connection, owner=owner, session_id=session_id)
         key = session.key
         newest = attempts.newest(connection, key, limit=newest_attempts)
-        held = guards.read_all(connection, key)
-        live = [s for s in summaries.all_live(connection, key) if s.kind in ROLLING]
+        held = guards.read_all(connection, database, key)
+        live = summaries.all_live(connection, key)
+        rolling = [one for one in live if one.kind in ROLLING]
+        batch = [one for one in live if one.kind not in ROLLING]
         return Overview(
             session=session,
             fullness=Fullness.of(session, settings),
             cursor=cursors.read(connection, key, CursorName.MICRO),
-            rolling_summary=live[-1] if live else None,
+            batch_summary=batch[-1] if batch else None,
+            rolling_summary=rolling[-1] if rolling else None,
             open_jobs=tuple(job_records.open_jobs(connection, key)),
             attempts=tuple(newest),
             undone=_undone(connection, newest),
             failures=sum(held[name].count for name in _FAILURES if name in held),
+            guards=held,
             now=connection.execute(select(database.now())).scalar_one(),
         )
 

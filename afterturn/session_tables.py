@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from afterturn.console import Output
+from afterturn.guard_words import HOLDING, guard_end, guard_sentence, is_over
 from afterturn.overview import Fullness, Overview
-from afterturn.words import cell, columns, count, duration, facts, moment, number, share
+from afterturn.terms import attempt_name, outcome_name, summary_name
+from afterturn.words import cell, clock, columns, count, duration, facts, moment, number, share
+from storage.attempts import AttemptRecord
 from storage.job_records import JobRecord
 from storage.jobs import JobState
 from storage.sessions import SessionRecord
+from storage.summaries import SummaryKind
 from workers.limits import DEFAULT_WINDOW
 
 WIDE = 100
@@ -57,7 +61,7 @@ def show_one(output: Output, overview: Overview) -> None:
                 ("source", f"{record.source}, chat {chat}" if chat else record.source),
                 *([("title", record.title)] if record.title else []),
                 ("model", record.model or "not named"),
-                ("window", _window(record)),
+                ("window", window_words(record)),
                 (
                     "threshold",
                     f"{number(threshold.tokens)} tokens: {fullness.why}"
@@ -76,6 +80,7 @@ def show_one(output: Output, overview: Overview) -> None:
                     f"{number(record.passes)}, {number(record.tokens_saved)} tokens saved",
                 ),
                 ("cursor", f"position {overview.cursor} of {record.next_position}"),
+                *_batch_summary(overview),
                 (
                     "rolling summary",
                     f"{number(summary.tokens)} tokens, covers up to position "
@@ -87,11 +92,36 @@ def show_one(output: Output, overview: Overview) -> None:
                 ("started", moment(record.started_at)),
                 ("last active", moment(record.active_at)),
                 *([("ended", moment(record.ended_at))] if record.ended_at else []),
+                *_guards(overview),
             ]
         )
     )
     _show_jobs(output, overview)
     _show_attempts(output, overview)
+
+
+def _batch_summary(overview: Overview) -> list[tuple[str, str]]:
+    shown = overview.batch_summary
+    if shown is None:
+        return []
+    plain = shown.kind is SummaryKind.BATCH
+    kind = "" if plain else f"; {summary_name(shown.kind)}"
+    return [
+        (
+            "batch summary",
+            f"{number(shown.tokens)} tokens, covers positions {shown.first_position} to "
+            f"{shown.last_position}" + kind,
+        )
+    ]
+
+
+def _guards(overview: Overview) -> list[tuple[str, str]]:
+    lines = [
+        f"{guard_sentence(name, guard)}; {guard_end(name, guard)}"
+        for name, guard in overview.guards.items()
+        if name in HOLDING and not is_over(guard)
+    ]
+    return [("guards" if number == 0 else "", line) for number, line in enumerate(lines)]
 
 
 def _show_jobs(output: Output, overview: Overview) -> None:
@@ -100,21 +130,29 @@ def _show_jobs(output: Output, overview: Overview) -> None:
     if not overview.open_jobs:
         output.show("", "No job is open.")
         return
-    table = columns(
-        ">job", "kind", "state", "queue", "due at", "next try", ">attempt", "reason", title="Jobs"
-    )
-    for job in overview.open_jobs:
-        table.add_row(
-            str(job.id),
-            job.kind,
-            job.state,
-            job.queue,
-            moment(job.run_at),
-            _next_try(job, overview.now),
-            str(job.attempt),
-            cell(job.reason or ""),
-        )
+    wide = output.results.width >= WIDE
+    rows = [_job(job, overview.now, wide=wide) for job in overview.open_jobs]
+    table = columns(*rows[0], title="Jobs")
+    for row in rows:
+        table.add_row(*map(cell, row.values()))
     output.show("", table)
+
+
+def _job(job: JobRecord, now: int, *, wide: bool) -> dict[str, str]:
+    """The cells of an open job by their headings."""
+    line = {
+        ">job": str(job.id),
+        "kind": attempt_name(job.kind, job.trigger),
+        "state": job.state.value,
+    }
+    if wide:
+        line["queue"] = job.queue
+    return line | {
+        "due at": clock(job.run_at, now),
+        "next try": _next_try(job, now),
+        ">attempt": str(job.attempt),
+        "reason": job.reason or "",
+    }
 
 
 def _next_try(job: JobRecord, now: int) -> str:
@@ -126,33 +164,42 @@ def _next_try(job: JobRecord, now: int) -> str:
 def _show_attempts(output: Output, overview: Overview) -> None:
     if not overview.attempts:
         return
-    table = columns(
-        "outcome", ">absorbed", ">live before", ">after", ">summary", "model", ">took",
-        title="Last passes, oldest first",
-    )  # fmt: skip
-    for attempt in overview.attempts:
-        outcome = attempt.outcome
-        if attempt.error_class:
-            outcome += f" ({attempt.error_class})"
-        if attempt.summary_id in overview.undone:
-            outcome += ", undone"
-        table.add_row(
-            outcome,
-            number(attempt.absorbed_tokens),
-            number(attempt.tokens_before),
-            number(attempt.tokens_after),
-            number(attempt.summary_tokens),
-            cell(attempt.model),
-            duration(attempt.total_ms),
-        )
+    wide = output.results.width >= WIDE
+    rows = [_attempt(attempt, overview, wide=wide) for attempt in overview.attempts]
+    table = columns(*rows[0], title="Last passes, oldest first")
+    for row in rows:
+        table.add_row(*map(cell, row.values()))
     output.show("", table)
 
 
-def _window(record: SessionRecord) -> str:
-    size = record.context_window
+def _attempt(attempt: AttemptRecord, overview: Overview, *, wide: bool) -> dict[str, str]:
+    """The cells of a try by their headings."""
+    outcome = outcome_name(attempt.outcome)
+    if attempt.error_class:
+        outcome += f" ({attempt.error_class})"
+    if attempt.summary_id in overview.undone:
+        outcome += ", undone"
+    name = attempt_name(attempt.kind, attempt.trigger) if wide else attempt.kind
+    line = {
+        "pass": name,
+        "outcome": outcome,
+        ">taken": number(attempt.absorbed_tokens),
+        ">live before": number(attempt.tokens_before),
+        ">after": number(attempt.tokens_after),
+    }
+    if wide:
+        line |= {">summary": number(attempt.summary_tokens), "model": attempt.model}
+    return line | {">took": duration(attempt.total_ms)}
+
+
+def window_words(record: SessionRecord) -> str:
+    """A session's window and reserve, and where they come from."""
+    size, declared = record.context_window, record.declared_window
     words = (
         f"{number(size)} tokens" if size else f"{number(DEFAULT_WINDOW)} tokens assumed, none named"
     )
     if record.reserved_output:
         words += f", {number(record.reserved_output)} of them reserved for output"
+    if declared is not None and declared < (size or DEFAULT_WINDOW):
+        words += f"; the provider said in an error that it takes {number(declared)}"
     return words

@@ -31,6 +31,17 @@ def moment(ms: int | None) -> str:
     return f"{datetime.fromtimestamp(ms / 1000, UTC).astimezone():%Y-%m-%d %H:%M}"
 
 
+def clock(ms: int, now: int) -> str:
+    """A local time near `now`: `12:40`, with the date where that is another day's."""
+    then, today = (datetime.fromtimestamp(at / 1000, UTC).astimezone() for at in (ms, now))
+    return f"{then:%H:%M}" if then.date() == today.date() else f"{then:%Y-%m-%d %H:%M}"
+
+
+def until(ms: int, now: int) -> str:
+    """A time to come, with how long that is from `now`: `until 12:40, for 8 min`."""
+    return f"until {clock(ms, now)}, for {duration(max(0, ms - now))}"
+
+
 def moment_utc(ms: int | None) -> str | None:
     """Milliseconds since 1970 in the form of ISO 8601 for programs, UTC."""
     return None if ms is None else datetime.fromtimestamp(ms / 1000, UTC).isoformat()
@@ -50,9 +61,9 @@ def duration(ms: float) -> str:
     return f"{seconds / 86400:.0f} d"
 
 
-def count(value: int, noun: str) -> str:
-    """`1 turn`, `2 turns`."""
-    return f"{value:,} {noun}" if value == 1 else f"{value:,} {noun}s"
+def count(value: int, noun: str, plural: str = "") -> str:
+    """`1 turn`, `2 turns`; `plural` where it is no `s` that is added."""
+    return f"{value:,} {noun if value == 1 else plural or f'{noun}s'}"
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> Table:

@@ -18,8 +18,10 @@ from afterturn.doctor.broker import check_broker
 from afterturn.doctor.configuration import read_configuration
 from afterturn.doctor.database import check_database
 from afterturn.doctor.finding import Finding, Status
+from afterturn.doctor.guards import check_breakers, check_sessions
 from afterturn.doctor.jobs import check_jobs
 from afterturn.doctor.packages import check_packages
+from afterturn.doctor.slowness import check_slowness
 from afterturn.doctor.summariser import check_summarisers
 from afterturn.exits import Exit
 from afterturn.invocation import Invocation
@@ -65,10 +67,14 @@ def _examine(config: Path | None, *, ask_model: bool) -> Iterator[Finding]:
         database, findings = check_database(settings.database_url)
         yield from findings
         yield from check_broker(settings.broker_url)
-        if database is not None:
-            try:
+        try:
+            if database is not None:
                 yield check_jobs(database)
-            finally:
+                yield check_sessions(database, settings.compression)
+                yield from check_breakers(database, settings, os.environ)
+            yield from check_slowness(settings, os.environ, database)
+        finally:
+            if database is not None:
                 database.close()
         yield from check_summarisers(settings, os.environ, ask=ask_model)
     yield from check_packages()

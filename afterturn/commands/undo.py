@@ -7,7 +7,10 @@ import typer
 from afterturn.commands.options import AsJson, SessionId
 from afterturn.console import Output
 from afterturn.invocation import Invocation
+from afterturn.terms import summary_name
 from afterturn.words import count
+from storage.summaries import SummaryKind
+from storage.undo import Undone
 
 
 def undo(context: typer.Context, session: SessionId, as_json: AsJson = False) -> None:
@@ -25,9 +28,21 @@ def undo(context: typer.Context, session: SessionId, as_json: AsJson = False) ->
             }
         output.document({"session": session, "undone": facts})
     elif undone is None:
-        output.show("There is no compaction to take back.")
+        output.tell("There is no compaction to take back.")
     else:
-        output.show(
-            f"Took back summary {undone.summary_id} ({undone.kind}); "
-            f"{count(undone.rows_restored, 'row')} came back into the live view."
+        output.tell(
+            _what(undone),
+            "Automatic passes of this session wait for its next turn.",
         )
+
+
+def _what(undone: Undone) -> str:
+    took = f"Took back summary {undone.summary_id} ({summary_name(undone.kind)})"
+    match undone.kind:
+        case SummaryKind.HEALED:
+            return f"{took}; the placeholder came back into the live view."
+        case SummaryKind.DEFRAG:
+            return f"{took}; the longer one before it came back into the live view."
+        case _:
+            rows = count(undone.rows_restored, "row")
+            return f"{took}; {rows} came back into the live view."

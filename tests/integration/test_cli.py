@@ -92,11 +92,11 @@ def test_a_session_shows_how_full_it_is_and_what_was_done(gateway: Gateway, url:
     [(tokens, messages, passes)] = sqlite3.connect(url.removeprefix("sqlite:///")).execute(
         "SELECT live_tokens, live_messages, passes FROM sessions"
     )
-    assert document["threshold_tokens"] == 850
-    assert document["threshold_reason"].startswith("floor of 850")
+    assert document["threshold_tokens"] == 3400
+    assert document["threshold_reason"].startswith("floor of 3,400")
     assert document["live_tokens"] == tokens
     assert document["live_messages"] == messages
-    assert document["occupancy"] == tokens / 850
+    assert document["occupancy"] == tokens / 3400
     assert document["passes"] == passes >= 2
     assert document["rolling_summary"]["tokens"] > 0
     assert 0 < document["cursor"] < document["next_position"]
@@ -158,7 +158,10 @@ def test_undo_takes_compactions_back_until_there_is_none(gateway: Gateway, url: 
     assert len(gateway.load_context(session).messages) == MESSAGES
 
 
-@pytest.mark.parametrize("command", [["sessions", "show"], ["context"], ["undo"]])
+@pytest.mark.parametrize(
+    "command", [["sessions", "show"], ["context"], ["undo"], ["explain"], ["guards", "list"],
+                ["guards", "clear"], ["signals"]],
+)  # fmt: skip
 def test_an_unknown_session_is_told_in_one_line(gateway: Gateway, command: list[str]) -> None:
     gateway.open_session("somebody")
     ended = invoke(*command, "nobody", "--json")
@@ -169,7 +172,8 @@ def test_an_unknown_session_is_told_in_one_line(gateway: Gateway, command: list[
 @pytest.mark.parametrize(
     "command",
     [["sessions", "list"], ["sessions", "show", "x"], ["context", "x"], ["undo", "x"],
-     ["db", "current"]],
+     ["db", "current"], ["explain", "x"], ["compact", "x", "--yes"], ["guards", "list"],
+     ["guards", "clear", "x"], ["signals"]],
 )  # fmt: skip
 def test_a_mistyped_database_is_no_new_database(
     command: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -518,7 +522,7 @@ def test_a_worker_takes_jobs_from_the_broker_and_is_seen_by_the_doctor(
     workers = {c["check"]: c for c in invoke("doctor", "--json").document["checks"]}["workers"]
     assert workers["status"] == "warn"
     assert "afterturn-" in workers["detail"]
-    assert "nobody works upkeep" in workers["detail"]
+    assert "nobody works batch, upkeep" in workers["detail"]
     child.terminate()
     assert child.wait(20) == 0
     assert "turns.finalize" in child.output
@@ -572,8 +576,8 @@ TURNS, MESSAGES = 8, 32
 
 
 def talk(gateway: Gateway) -> str:
-    """Store a session that is too long for its window of 1,000 tokens."""
-    session = gateway.open_session("long", context_window=1000)
+    """Store a session that has much to absorb and is below its threshold still."""
+    session = gateway.open_session("long", context_window=4000)
     for number in range(TURNS):
         gateway.finalize_turn(session, turn(number))
     return session.id

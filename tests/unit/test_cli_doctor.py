@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +14,24 @@ from afterturn.doctor.broker import WORKED_QUEUES, check_broker
 from afterturn.doctor.configuration import read_configuration
 from afterturn.doctor.database import check_database
 from afterturn.doctor.finding import Status, within
+from afterturn.doctor.guards import check_breakers, check_sessions
 from afterturn.doctor.jobs import check_jobs
 from afterturn.doctor.packages import check_packages
+from afterturn.doctor.slowness import check_slowness
 from afterturn.doctor.summariser import check_summarisers
-from storage import migrate
-from storage.engine import open_database
+from storage import attempts, endpoints, guards, migrate
+from storage.attempts import AttemptRecord
+from storage.engine import Database, open_database
+from storage.guards import GuardName
 from storage.jobs import JobKind, make_due
 from tests.gateways import gateway_on
 from tests.model_behaviours import Good, Plan, Silence
 from tests.model_behaviours import Status as Answers
 from tests.model_server import ModelServer
+from workers.gate import Permit, SharedGate
+from workers.rates import Limits
 from workers.settings import Settings
+from workers.summarising import ErrorClass, SummariserError
 from workers.urls import database_url
 
 
@@ -84,7 +92,7 @@ def test_a_transport_without_its_library_is_a_failure_that_says_what_to_install(
 
 
 def test_workers_are_missed_only_on_queues_that_have_tasks() -> None:
-    assert WORKED_QUEUES == ("turns", "micro", "upkeep")
+    assert WORKED_QUEUES == ("turns", "micro", "batch", "upkeep")
 
 
 def test_a_place_that_cannot_hold_a_database_is_found(tmp_path: Path) -> None:
@@ -245,3 +253,111 @@ def test_a_package_that_python_loads_from_elsewhere_is_a_failure(
     assert names.status is Status.FAIL
     assert "json from" in names.detail
     assert "storage" not in names.detail
+
+
+# --- slow models, breakers, sessions that are held -------------------------------------------
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    url = f"sqlite:///{tmp_path / 'afterturn.db'}"
+    with gateway_on(url) as gateway:
+        for name in ("one", "two", "three"):
+            gateway.open_session(name)
+    opened = open_database(url)
+    yield opened
+    opened.close()
+
+
+def answered(database: Database, *model_ms: int, model: str) -> None:
+    """Record answers of a model that took so long."""
+    for ms in model_ms:
+        record = AttemptRecord(
+            job_id=None, kind="batch", trigger="manual", outcome="compacted", messages_before=0,
+            messages_after=0, tokens_before=0, tokens_after=0, cursor=0, passes=0, tokens_saved=0,
+            threshold_tokens=0, model=model, requests=1, model_ms=ms,
+        )  # fmt: skip
+        with database.write() as connection:
+            attempts.record(connection, database, 1, record)
+
+
+def slow(database: Database | None, model: str) -> list[str]:
+    settings = compressing(base_url="http://h/v1", model=model)
+    found = check_slowness(settings, {}, database)
+    assert all(finding.status is Status.WARN for finding in found)
+    assert all("does not reason" in finding.advice for finding in found)
+    return [finding.detail for finding in found]
+
+
+def test_a_model_that_reasons_by_its_name_is_a_warning(database: Database) -> None:
+    assert slow(database, "small-instruct") == []
+    assert slow(None, "small-instruct") == []
+    [told] = slow(database, "o3-mini")
+    assert "reasons before it answers, as its name tells" in told
+    assert slow(None, "qwen3-30b-thinking") != []
+
+
+def test_a_model_is_slow_when_the_median_of_five_answers_is_above_a_minute(
+    database: Database,
+) -> None:
+    answered(database, 60_001, 60_001, 60_001, 1, model="small")
+    assert slow(database, "small") == []
+    answered(database, 1, model="small")
+    [told] = slow(database, "small")
+    assert "small takes 60.0 s for an answer, the median of its last 5" in told
+    answered(database, 1, model="small")
+    assert slow(database, "small") == []
+
+
+def test_measured_answers_tell_more_than_a_name(database: Database) -> None:
+    answered(database, *[2_000] * 5, model="o3-mini")
+    assert slow(database, "o3-mini") == []
+    answered(database, *[90_000] * 9, model="o3-mini")
+    [told] = slow(database, "o3-mini")
+    assert "and reasons first" in told
+
+
+def test_every_model_of_the_chain_is_looked_at() -> None:
+    fallback = {"base_url": "http://h/v1", "model": "deepseek-reasoner"}
+    settings = compressing(base_url="http://h/v1", model="small", fallback_chain=[fallback])
+    [finding] = check_slowness(settings, {}, None)
+    assert "deepseek-reasoner" in finding.detail
+    assert check_slowness(Settings(), {}, None) == []
+    assert check_slowness(compressing(provider="openai", model="o3"), {}, None) == []
+
+
+def test_an_open_breaker_of_a_configured_model_is_a_warning(database: Database) -> None:
+    settings, gate = compressing(base_url="http://h/v1", model="small"), SharedGate(database)
+    for route in ("small at h", "former at h"):
+        for _ in range(3):
+            permit = gate.admit(route, Limits(), tokens=1, longest_seconds=1)
+            assert isinstance(permit, Permit)
+            gate.failed(permit, SummariserError(ErrorClass.AUTH))
+    [finding] = check_breakers(database, settings, {})
+    assert finding.status is Status.WARN
+    assert "small at h is down after 3 failures (auth); nobody asks it for" in finding.detail
+    assert "guards clear --endpoint 'small at h'" in finding.advice
+    with database.write() as connection:
+        endpoints.close_breaker(connection)
+    assert check_breakers(database, settings, {}) == []
+
+
+def test_sessions_that_rest_are_locked_or_exhausted_are_counted(database: Database) -> None:
+    settings = Settings().compression
+    assert check_sessions(database, settings).status is Status.OK
+    with database.write() as connection:
+        for key in (1, 2):
+            guards.put(connection, database, key, GuardName.COOLDOWN, hold_ms=60_000)
+        guards.put(connection, database, 3, GuardName.COOLDOWN, hold_ms=0)
+        guards.put(connection, database, 1, GuardName.POOR_PASSES, count=2, hold_ms=60_000)
+        guards.put(connection, database, 2, GuardName.POOR_PASSES, count=1)
+        guards.put(connection, database, 1, GuardName.BATCH_FAILURES, count=3)
+        guards.put(connection, database, 2, GuardName.BATCH_FAILURES, count=1)
+    finding = check_sessions(database, settings)
+    assert finding.status is Status.WARN
+    assert finding.detail == (
+        "2 sessions in cooldown after a failure, "
+        "1 session locked after passes that hardly saved anything, "
+        "1 session nearly full while summaries fail, 1 session exhausted"
+    )
+    assert "guards list --all-owners" in finding.advice

@@ -33,7 +33,12 @@ def test_help_documents_every_exit_code() -> None:
         ["sessions", "list"],
         ["sessions", "show"],
         ["context"],
+        ["explain"],
+        ["compact"],
         ["undo"],
+        ["guards", "list"],
+        ["guards", "clear"],
+        ["signals"],
         ["config", "check"],
         ["config", "show-example"],
         ["db", "upgrade"],
@@ -77,7 +82,7 @@ def test_the_version_is_told() -> None:
     assert ended.out.startswith("afterturn ")
 
 
-@pytest.mark.parametrize("command", [[], ["worker"], ["doctor"], ["sessions"], ["db", "upgrade"]])
+@pytest.mark.parametrize("command", [[], ["worker"], ["doctor"], ["compact"], ["db", "upgrade"]])
 def test_flags_show_no_type(command: list[str]) -> None:
     assert "<bool>" not in invoke(*command, "--help").out
 

@@ -1,0 +1,1 @@
+"""`afterturn explain`: why a session is, or is not, compacted now."""
