@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
+from tests.benchmarks.batch_pass import batch_passes
 from tests.benchmarks.figure import Figure
 from tests.benchmarks.finalize_turn import finalized_turns
 from tests.benchmarks.load_context import loaded_contexts
@@ -12,14 +13,17 @@ from tests.benchmarks.micro_pass import micro_passes
 from tests.benchmarks.rates import rates
 from tests.benchmarks.scale import Scale
 from tests.benchmarks.stage import Stage
+from tests.benchmarks.survival import canary_survival
 
 Benchmark = Callable[[Stage, Scale], Iterator[Figure]]
 
 BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
     {
         "micro_pass": micro_passes,
+        "batch_pass": batch_passes,
         "finalize_turn": finalized_turns,
         "load_context": loaded_contexts,
         "rates": rates,
+        "survival": canary_survival,
     }
 )

@@ -16,12 +16,14 @@ from tests.conversations import turn
 from tests.play import ChatDict, Play, playing
 from workers.micro.outcomes import Absorbed, HandedBack, NothingLeft
 from workers.settings_file import SettingsSource
+from workers.threshold import SMALL_WINDOW_RATIO
 from workers.work import Worked, work
 from workers.workshop import Workshop
 
 _MESSAGES_AT_ONCE = 400
 _FAST_TOKENS = 60_000
 _MOST_TURNS = 100
+_NEVER_FULL = 100_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +163,18 @@ class Desk:
 
 @contextmanager
 def desk(url: str, shape: TurnShape, *, context_window: int) -> Iterator[Desk]:
-    """A desk with an empty session on the empty database `url`."""
-    with playing(url, summariser=InstantSummariser()) as play:
-        session = play.gateway.open_session("desk", context_window=context_window)
+    """A desk with an empty session on the empty database `url`.
+
+    It has the threshold and the tail of a session with that window, and never outgrows its own:
+    nothing but micro-compaction is measured.
+    """
+    with playing(
+        url,
+        summariser=InstantSummariser(),
+        threshold_tokens=int(context_window * SMALL_WINDOW_RATIO),
+        hygiene_hard_message_limit=1_000_000,
+    ) as play:
+        session = play.gateway.open_session("desk", context_window=_NEVER_FULL)
         yield Desk(play, session, shape)
 
 

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 class Scale:
     """How much of everything.
 
-    `long` and `short` are sizes of sessions in messages. `context_window` is in tokens and decides
-    how long the tail is. What is compared is measured `rounds` times after `warm_up` times,
-    database growth over `growth_passes` passes, and a rate `repeats` times.
+    `long`, `short` and `batch` are sizes of sessions in messages. `context_window` is in tokens
+    and decides how long the tail is. What is compared is measured `rounds` times after `warm_up`
+    times, database growth over `growth_passes` passes, and a rate `repeats` times.
     """
 
     long: int
     short: int
+    batch: int
     context_window: int
     rounds: int
     warm_up: int
@@ -26,6 +27,7 @@ class Scale:
 FULL = Scale(
     long=20_000,
     short=200,
+    batch=2_000,
     context_window=128_000,
     rounds=40,
     warm_up=12,
@@ -37,6 +39,7 @@ FULL = Scale(
 TINY = Scale(
     long=120,
     short=60,
+    batch=120,
     context_window=8_000,
     rounds=1,
     warm_up=0,

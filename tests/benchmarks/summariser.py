@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import count
 
+from workers.headings import Section
 from workers.summarising import Reply, SummaryRequest
 
 _KNOWN = """
@@ -30,11 +31,18 @@ class InstantSummariser:
         return "instant"
 
     @property
-    def input_chars(self) -> int:
+    def fingerprint(self) -> int:
+        return 1
+
+    def room(self, summary_tokens: int) -> int:
         return self._input_chars
 
     def summarise(self, request: SummaryRequest, stop: Callable[[], bool]) -> Reply:
-        return Reply(f"State of the desk, version {next(self._numbers):09d}:{_KNOWN}", self.model)
+        state = f"State of the desk, version {next(self._numbers):09d}:{_KNOWN}"
+        if request.task.in_sections:
+            headings = "\n\n".join(f"## {section}\nas before" for section in Section)
+            state = f"{headings}\n{state}"
+        return Reply(state, self.model)
 
     def close(self) -> None:
         """Nothing is open."""
