@@ -139,5 +139,10 @@ def test_what_is_taken_may_be_taken_and_a_page_gives_the_same_as_the_whole(
         tail_budget=tail_budget,
         complete=page >= len(rows),
     )
-    if isinstance(part, Found) and isinstance(whole, Found):
+    # A second result of a call that has one already cannot be foreseen from what comes before it.
+    surprised = any(
+        group.call < page <= group.last and not shown.unanswered
+        for group, shown in zip(tool_groups(rows), tool_groups(rows[:page]), strict=False)
+    )
+    if isinstance(part, Found) and isinstance(whole, Found) and not surprised:
         assert set(taken(part)) <= set(taken(whole))
