@@ -182,6 +182,8 @@ class Account:
         _judge_view(before, now)
         if job.kind == JobKind.BATCH:
             _judge_trigger(before, absorbed, kind, rules_of(job.trigger), settings)
+        if kind in (SummaryKind.BATCH, SummaryKind.HEALED):
+            assert GuardName.COOLDOWN not in now.guards, "a success has not ended the cooldown"
         record = now.session
         assert record.revision == before.session.revision + 1
         assert record.passes == before.session.passes + 1

@@ -19,7 +19,7 @@ def found_in(text: str) -> list[str]:
         ("See `notes.md:12`, please.", "notes.md:12"),
         ("It is in /etc/nginx/nginx.conf now", "/etc/nginx/nginx.conf"),
         ("Built to ./build/out/", "./build/out/"),
-        ("(~/work/plan.txt)", "~/work/plan.txt"),
+        ("(~/notes/plan.txt)", "~/notes/plan.txt"),
         ("已修改 src/解析器.py，测试通过。", "src/解析器.py"),
         ("Read https://example.org/a/b?c=1.", "https://example.org/a/b?c=1"),
     ],
