@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from storage.rows import Kind, Row
 from workers.batch.plan import BatchPlan
-from workers.batch.requests import Requests
+from workers.batch.requests import Ask, Requests
 from workers.batch.span import Span
 from workers.calibration import Calibration
 from workers.marker import frame_tokens
@@ -145,16 +145,19 @@ def preview(plan: BatchPlan, requests: Requests) -> Preview:
 
 def expected_requests(requests: Requests) -> int:
     """How many requests a summary takes: its parts, and those that join them."""
-    texts = ["x" * (_CHARS_A_TOKEN * one.request.target_tokens) for one in requests.parts]
+    texts = [_answer_to(one) for one in requests.parts]
     count = len(texts)
     while len(texts) > 1:
         groups = requests.groups(texts)
+        last = len(groups) == 1
         count += sum(len(group) > 1 for group in groups)
-        texts = [_joined(group) for group in groups]
+        texts = [
+            _answer_to(requests.join(group, last=last)) if len(group) > 1 else group[0]
+            for group in groups
+        ]
     return count
 
 
-def _joined(group: Sequence[str]) -> str:
-    """As long as the summary is asked to be that joins a group of others: half of them."""
-    whole = "".join(group)
-    return whole if len(group) == 1 else whole[: len(whole) // 2]
+def _answer_to(one: Ask) -> str:
+    """A text as long as the summary is asked to be."""
+    return "x" * (_CHARS_A_TOKEN * one.request.target_tokens)
