@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from sqlalchemy import Connection, func, insert, select
 
 from storage.engine import Database
-from storage.models import Attempt
+from storage.models import Attempt, table_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,9 @@ _COLUMNS = tuple(getattr(Attempt, name) for name in _FIELDS)
 def record(connection: Connection, database: Database, key: int, attempt: AttemptRecord) -> None:
     """Store what a try did."""
     connection.execute(
-        insert(Attempt).values(session_key=key, created_at=database.now(), **asdict(attempt))
+        insert(table_of(Attempt)).values(
+            session_key=key, created_at=database.now(), **asdict(attempt)
+        )
     )
 
 

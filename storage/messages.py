@@ -122,7 +122,7 @@ def insert_marker(
 ) -> None:
     """Put the marker of a summary into the live view, behind the row at `position`."""
     connection.execute(
-        insert(_M).values(
+        _INSERT.values(
             session_key=key,
             position=position,
             kind=kind,
@@ -286,6 +286,8 @@ def starts_turn(connection: Connection, key: int, position: int) -> bool:
 
 def archive(connection: Connection, ids: Sequence[int], *, summary_id: int) -> int:
     """Take live rows out of the view, absorbed by a summary; gives how many were still live."""
+    if not ids:
+        return 0
     return connection.execute(
         update(_M)
         .where(_M.id.in_(ids), _M.active == 1)
@@ -305,7 +307,7 @@ def archive_between(
     """Take every live message from position `first` to `last` out of the view but those at `kept`,
     absorbed by a summary; gives how many that were. Markers stay."""
     return connection.execute(
-        update(_M)
+        update(table_of(_M))
         .where(
             _M.session_key == key,
             sql(LIVE),

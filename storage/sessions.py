@@ -315,7 +315,9 @@ def read_prompt(connection: Connection, key: int) -> str | None:
 
 def _changed(connection: Connection, key: int, values: dict[str, Any]) -> SessionRecord:
     found = (
-        connection.execute(update(_S).where(_S.key == key).values(**values).returning(*_COLUMNS))
+        connection.execute(
+            update(_SESSIONS).where(_SESSIONS.c.key == key).values(**values).returning(*_COLUMNS)
+        )
         .mappings()
         .first()
     )

@@ -12,8 +12,11 @@ from sqlalchemy import Connection, func, insert, literal, select
 
 from storage.engine import Database
 from storage.escape import EscapedText
-from storage.models import Session
+from storage.models import Session, table_of
 from storage.models import Signal as SignalRow
+
+# For inserts: the table takes no detour, as the mapped class does.
+_SIGNALS = table_of(SignalRow)
 
 _EMITTING = 0x5161
 """First number of our advisory locks for emitting; the second one stands for the owner."""
@@ -72,7 +75,7 @@ def emit(
         turn = func.hashtext(literal(owner, EscapedText()))
         connection.execute(select(func.pg_advisory_xact_lock(_EMITTING, turn)))
     stored = connection.execute(
-        insert(SignalRow)
+        insert(_SIGNALS)
         .values(
             session_key=key,
             owner=owner,
@@ -81,7 +84,7 @@ def emit(
             facts=json.dumps(facts),
             created_at=database.now(),
         )
-        .returning(SignalRow.id, SignalRow.created_at)
+        .returning(_SIGNALS.c.id, _SIGNALS.c.created_at)
     ).one()
     return Signal(stored.id, owner, session_id, kind, quiet, facts, stored.created_at)
 

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, RowMapping, insert, select, update
 from sqlalchemy import text as sql
 
 from storage.engine import Database
-from storage.models import Message, Summary
+from storage.models import Message, Summary, table_of
 
 
 class SummaryKind(StrEnum):
@@ -63,6 +63,8 @@ class SummaryRecord:
     verbatim: str
 
 
+# Statements for the table, not the mapped class, which takes detours.
+_SUMMARIES = table_of(Summary)
 _RECORD = (
     Summary.id,
     Summary.kind,
@@ -94,8 +96,8 @@ def insert_summary(
     verbatim: str = "",
 ) -> int:
     """Store a live summary and give its id."""
-    return connection.execute(
-        insert(Summary)
+    summary_id: int = connection.execute(
+        insert(_SUMMARIES)
         .values(
             session_key=key,
             kind=kind,
@@ -111,8 +113,9 @@ def insert_summary(
             model=model,
             created_at=database.now(),
         )
-        .returning(Summary.id)
+        .returning(_SUMMARIES.c.id)
     ).scalar_one()
+    return summary_id
 
 
 def fetch(connection: Connection, summary_id: int) -> SummaryRecord:
@@ -148,6 +151,8 @@ def all_live(connection: Connection, key: int) -> list[SummaryRecord]:
 
 def set_status(connection: Connection, ids: Sequence[int], status: SummaryStatus) -> None:
     """Change what `ids` are."""
+    if not ids:
+        return
     connection.execute(update(Summary).where(Summary.id.in_(ids)).values(status=status))
 
 

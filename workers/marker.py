@@ -8,6 +8,7 @@ imported.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 from workers.tokens import MESSAGE_TOKENS, estimate_text
 
@@ -76,6 +77,7 @@ def is_marker_text(text: str) -> bool:
     return unframe(text) is not None
 
 
+@cache
 def frame_tokens() -> int:
     """What a marker costs beyond the text of its summary, as a message of its own (§3)."""
     return MESSAGE_TOKENS + estimate_text(frame(""))

@@ -51,20 +51,24 @@ def compact(trial: Trial, plan: BatchPlan, answer: StoredAnswer) -> Compacted | 
             new,
             cursor_before=plan.cursor_before,
         )
-        guards.clear(connection, before.key, *OF_THE_OLD_VIEW, *OF_FAILURES)
-        _judge(trial, connection, before, after)
+        poor = ladder.is_poor(before.live_tokens, after.live_tokens)
+        ended = () if poor else (GuardName.POOR_PASSES,)
+        guards.clear(connection, before.key, *OF_THE_OLD_VIEW, *OF_FAILURES, *ended)
+        if poor:
+            _count_poor(trial, connection, before, after)
         trial.record(
             connection,
             "compacted",
             before,
             after,
+            cursor=plan.span.place + 1,
             absorbed_tokens=plan.span.tokens,
             summary_tokens=estimate_text(answer.text),
             summary_id=summary_id,
             model=answer.model,
         )
         trial.telling.tell(connection, SignalKind.FINISHED, **figures(before, after))
-        trial.finish(connection)
+        trial.finish(connection, healed=True)
     trial.shop.reach("after-commit")
     return Compacted(len(plan.span.messages), before.live_tokens, after.live_tokens)
 
@@ -86,13 +90,10 @@ def _refuse(trial: Trial, plan: BatchPlan, new: Substitute) -> NotSmaller:
     return NotSmaller(new.tokens)
 
 
-def _judge(
+def _count_poor(
     trial: Trial, connection: Connection, before: SessionRecord, after: SessionRecord
 ) -> None:
-    """Count a poor pass, or forget the poor ones before it."""
-    if not ladder.is_poor(before.live_tokens, after.live_tokens):
-        guards.clear(connection, before.key, GuardName.POOR_PASSES)
-        return
+    """Count a pass that hardly saved anything, and tell whom it concerns."""
     if Wishes.of(trial.claim.options).whole and trial.is_over(after):
         trial.telling.tell(
             connection, SignalKind.STUCK, sentence=STUCK_SENTENCE, **figures(before, after)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sqlalchemy import Connection
 
@@ -27,12 +27,12 @@ class Substitute:
     text: str
     verbatim: str
     model: str
+    tokens: int = field(init=False)
+    """What the marker takes in the view, its frame included."""
 
-    @property
-    def tokens(self) -> int:
-        """What the marker takes in the view, its frame included."""
+    def __post_init__(self) -> None:
         shown = "\n\n".join(filter(None, (self.text, self.verbatim)))
-        return estimate_text(shown) + frame_tokens()
+        object.__setattr__(self, "tokens", estimate_text(shown) + frame_tokens())
 
 
 def smallest(

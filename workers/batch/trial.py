@@ -64,11 +64,11 @@ class Trial:
             note(self.shop, connection, self.claim, outcome)
             self.finish(connection)
 
-    def finish(self, connection: Connection) -> None:
+    def finish(self, connection: Connection, *, healed: bool = False) -> None:
         """Close the job, with nothing kept of what it asked; while a placeholder is shown, let it
-        go on as the job that heals it (ENGINE.md §10)."""
+        go on as the job that heals it (ENGINE.md §10). `healed` says that none is shown."""
         database, key = self.shop.database, self.claim.session_key
-        if is_placeholder_shown(connection, key):
+        if not healed and is_placeholder_shown(connection, key):
             jobs.go_on_as(
                 connection,
                 database,
@@ -105,9 +105,12 @@ class Trial:
         outcome: str,
         before: SessionRecord,
         after: SessionRecord,
+        *,
+        cursor: int | None = None,
         **facts: Any,
     ) -> None:
-        """Record what the try did to the view and what it cost."""
+        """Record what the try did to the view and what it cost. `cursor` is micro's, where the
+        caller has just set it."""
         try:
             threshold = session_threshold(after, self.settings).tokens
         except NoUsableWindowError:
@@ -120,7 +123,9 @@ class Trial:
             before=before,
             after=after,
             threshold_tokens=threshold,
-            cursor=cursors.read(connection, before.key, CursorName.MICRO),
+            cursor=cursors.read(connection, before.key, CursorName.MICRO)
+            if cursor is None
+            else cursor,
             requests=self.meter.requests,
             prompt_tokens=self.meter.prompt_tokens,
             completion_tokens=self.meter.completion_tokens,
