@@ -17,7 +17,8 @@ TESTED := $(VENV)/.installed-test
 
 # Tests share two servers and keep two cores busy; `make test WORKERS=0` runs them in one process.
 WORKERS ?= 2
-# More for pytest or the benchmarks: `make test ARGS="-k servers"`, `make bench ARGS=--json`.
+# More for the program that runs: `make test ARGS="-k servers"`, `make bench ARGS=--json`,
+# `make chaos ARGS="--database sqlite --seed 7"`.
 ARGS ?=
 
 .PHONY: help
@@ -43,6 +44,10 @@ lint: $(TESTED) ## Check style, format, types and the import contracts
 .PHONY: test
 test: lint ## Lint, then run every test on real servers
 	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup $(ARGS)
+
+.PHONY: chaos
+chaos: $(TESTED) ## Kill, hang and restart everything at random for long, and print the tally
+	@$(BIN)/python -m tests.chaos $(ARGS)
 
 .PHONY: bench
 bench: $(TESTED) ## Measure the figures of tests/benchmarks and print them as a table

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 from typer import rich_utils
 
-from afterturn.commands import config, db, guards, sessions
+from afterturn.commands import config, db, dead, guards, queues, sessions
 from afterturn.commands.compact import compact
 from afterturn.commands.context import context
 from afterturn.commands.demo import demo
@@ -86,6 +86,8 @@ app.command(cls=Command)(compact)
 app.command(cls=Command)(undo)
 app.add_typer(guards.application, name="guards")
 app.command(cls=Command)(signals)
+app.add_typer(queues.application, name="queues")
+app.add_typer(dead.application, name="dead")
 app.add_typer(config.application, name="config")
 app.add_typer(db.application, name="db")
 app.command(cls=Command)(doctor)

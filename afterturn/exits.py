@@ -29,7 +29,7 @@ _MEANINGS = {
     Exit.USAGE: "wrong use of the command line, or an input file that cannot be read",
     Exit.CONFIGURATION: "the configuration cannot be used",
     Exit.UNAVAILABLE: "the database or the broker cannot be used",
-    Exit.NOT_FOUND: "there is no such session",
+    Exit.NOT_FOUND: "there is no such session or dead job",
     Exit.FAULT: "a fault in afterturn itself",
     Exit.INTERRUPTED: "interrupted from the keyboard",
 }

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -29,6 +30,11 @@ class Invocation:
         """The invocation that a command belongs to."""
         found: Invocation = context.obj
         return found
+
+    def stated_owner(self, context: typer.Context) -> str | None:
+        """The owner, where --owner was given in front of the command; None where it was not."""
+        root: Any = context.find_root()
+        return None if root.get_parameter_source("owner").name == "DEFAULT" else self.owner
 
     def settings(self) -> Settings:
         """The settings of now. Raises `SettingsError`."""

@@ -20,6 +20,7 @@ from sqlalchemy import (
     event,
     literal_column,
     make_url,
+    select,
 )
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError
@@ -43,6 +44,7 @@ _NOTICE_LOST_HOST = {
 }
 _LOOK_SECONDS = 0.01
 _WRITING = "afterturn_writing"
+_BARE = "afterturn_bare"
 _UNTOUCHED = "nothing was stored"
 _DOUBTFUL = (
     "it failed while it committed, so nobody can tell whether this was stored: repeat the call "
@@ -77,6 +79,14 @@ class Database:
     def now(self) -> ColumnElement[int]:
         """The database's time in milliseconds since 1970, as an SQL expression."""
         return clock(self.dialect, self.offset_ms)
+
+    def moment(self) -> ColumnElement[int]:
+        """The same as one value for a whole statement, by which an index can be searched.
+
+        PostgreSQL computes `now()` anew for every row, and so it reads an index from end to end
+        where it is told to stop there.
+        """
+        return select(self.now()).scalar_subquery()
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -122,6 +132,18 @@ class Database:
             self.engine.connect().execution_options(**{_WRITING: True}) as connection,
             _foreign_keys_off(connection),
             connection.begin(),
+        ):
+            yield connection
+
+    @contextmanager
+    def bare(self) -> Iterator[Connection]:
+        """A connection to SQLite in no transaction, for upkeep that cannot run in one.
+
+        Raises `DatabaseUnavailable` where the driver fails.
+        """
+        with (
+            self._failures_named(),
+            self.engine.connect().execution_options(**{_BARE: True}) as connection,
         ):
             yield connection
 
@@ -232,10 +254,12 @@ def _open_sqlite(url: URL, pool_size: int) -> Engine:
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
+        options = connection.get_execution_options()
+        if options.get(_BARE):
+            return
         # A transaction that reads first and then writes could not be upgraded while another one
         # writes, so writers say so at once.
-        writing = connection.get_execution_options().get(_WRITING)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get(_WRITING) else "BEGIN")
 
     return engine
 

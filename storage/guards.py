@@ -59,6 +59,11 @@ class GuardRecord:
     detail: str | None = None
     updated_at: int = field(default=0, compare=False)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it held for a time that has ended."""
+        return self.until_at is not None and self.left_ms == 0
+
 
 @dataclass(frozen=True, slots=True)
 class HeldSession:
@@ -76,6 +81,21 @@ def read_all(connection: Connection, database: Database, key: int) -> dict[Guard
         select(Guard.name, *_record(database)).where(Guard.session_key == key, _KNOWN)
     )
     return {GuardName(name): GuardRecord(*record) for name, *record in found}
+
+
+def read_many(
+    connection: Connection, database: Database, keys: Sequence[int]
+) -> dict[int, dict[GuardName, GuardRecord]]:
+    """The same of several sessions, by their keys; one without guards has an empty entry."""
+    found = connection.execute(
+        select(Guard.session_key, Guard.name, *_record(database)).where(
+            Guard.session_key.in_(keys), _KNOWN
+        )
+    )
+    guards: dict[int, dict[GuardName, GuardRecord]] = {key: {} for key in keys}
+    for key, name, *record in found:
+        guards[key][GuardName(name)] = GuardRecord(*record)
+    return guards
 
 
 def put(
@@ -109,6 +129,15 @@ def put(
 def clear(connection: Connection, key: int, *names: GuardName) -> None:
     """Take guards away."""
     connection.execute(delete(Guard).where(Guard.session_key == key, Guard.name.in_(names)))
+
+
+def clear_ended(connection: Connection, database: Database, key: int, name: GuardName) -> None:
+    """Take a guard away whose time is over."""
+    connection.execute(
+        delete(Guard).where(
+            Guard.session_key == key, Guard.name == name, Guard.until_at <= database.now()
+        )
+    )
 
 
 def holding(

@@ -37,6 +37,17 @@ REPORTED = "usage IS NOT NULL"
 OPEN_JOB = "state IN ('due', 'running')"
 DUE_JOB = "state = 'due'"
 RUNNING_JOB = "state = 'running'"
+RUNG_JOB = "state = 'due' AND rung_at IS NOT NULL"
+"""Jobs that can be claimed now and were rung for: a ring for one that waits is never noted."""
+DEAD_JOB = "state = 'dead'"
+FAILED_JOB = "failed_last_at IS NOT NULL"
+UNDECIDED = "decided_turns < turns"
+"""Sessions with a closed turn about which it was not decided yet what is due."""
+IDLE_UNSEEN = "idle_since IS NOT NULL AND ended_at IS NULL AND archived_at IS NULL"
+"""Sessions that nobody has looked at as idle ones since they were last active."""
+COOLDOWN_GUARD = "name = 'cooldown'"
+LIVE_PLACEHOLDER = "status = 'live' AND kind = 'placeholder'"
+PAUSED_QUEUE = "paused_at IS NOT NULL"
 
 
 class Base(DeclarativeBase):
@@ -74,6 +85,7 @@ class Session(Base):
     next_position: Mapped[int] = mapped_column(server_default="0")
     turns: Mapped[int] = mapped_column(server_default="0")
     turn_open: Mapped[int] = mapped_column(SmallInteger, server_default="0")
+    decided_turns: Mapped[int | None]
     live_messages: Mapped[int] = mapped_column(server_default="0")
     live_tokens: Mapped[int] = mapped_column(server_default="0")
     passes: Mapped[int] = mapped_column(server_default="0")
@@ -81,6 +93,7 @@ class Session(Base):
 
     started_at: Mapped[int]
     active_at: Mapped[int]
+    idle_since: Mapped[int | None]
     ended_at: Mapped[int | None]
     archived_at: Mapped[int | None]
 
@@ -105,6 +118,19 @@ class Session(Base):
             postgresql_where=sql("title IS NOT NULL"),
         ),
         Index("ix_sessions_active_at", "active_at"),
+        Index(
+            "ix_sessions_undecided",
+            "key",
+            sqlite_where=sql(UNDECIDED),
+            postgresql_where=sql(UNDECIDED),
+        ),
+        Index(
+            "ix_sessions_idle",
+            "idle_since",
+            "key",
+            sqlite_where=sql(IDLE_UNSEEN),
+            postgresql_where=sql(IDLE_UNSEEN),
+        ),
     )
 
 
@@ -146,6 +172,13 @@ class Summary(Base):
             "id",
             sqlite_where=sql("status = 'live'"),
             postgresql_where=sql("status = 'live'"),
+        ),
+        Index(
+            "ix_summaries_placeholders",
+            "created_at",
+            "session_key",
+            sqlite_where=sql(LIVE_PLACEHOLDER),
+            postgresql_where=sql(LIVE_PLACEHOLDER),
         ),
         {"sqlite_autoincrement": True},  # an id is never given twice
     )
@@ -283,6 +316,16 @@ class Guard(Base):
     detail: Mapped[str | None]
     updated_at: Mapped[int]
 
+    __table_args__ = (
+        Index(
+            "ix_guards_cooldown",
+            "until_at",
+            "session_key",
+            sqlite_where=sql(COOLDOWN_GUARD),
+            postgresql_where=sql(COOLDOWN_GUARD),
+        ),
+    )
+
 
 class Job(Base):
     """One piece of open work (ARCHITECTURE.md, *Jobs*)."""
@@ -291,6 +334,7 @@ class Job(Base):
 
     id: Mapped[int] = mapped_column(BigKey, primary_key=True, autoincrement=True)
     session_key: Mapped[int] = mapped_column(ForeignKey("sessions.key", ondelete="CASCADE"))
+    owner: Mapped[str | None]
     kind: Mapped[str]
     state: Mapped[str] = mapped_column(server_default="due")
     queue: Mapped[str]
@@ -339,6 +383,23 @@ class Job(Base):
             "lease_until",
             sqlite_where=sql(RUNNING_JOB),
             postgresql_where=sql(RUNNING_JOB),
+        ),
+        Index(
+            "ix_jobs_rung",
+            "queue",
+            "owner",
+            "strength",
+            "run_at",
+            sqlite_where=sql(RUNG_JOB),
+            postgresql_where=sql(RUNG_JOB),
+        ),
+        Index("ix_jobs_dead", "id", sqlite_where=sql(DEAD_JOB), postgresql_where=sql(DEAD_JOB)),
+        Index(
+            "ix_jobs_failed",
+            "session_key",
+            "kind",
+            sqlite_where=sql(FAILED_JOB),
+            postgresql_where=sql(FAILED_JOB),
         ),
         {"sqlite_autoincrement": True},  # an id is never given twice
     )
@@ -394,6 +455,8 @@ class Answer(Base):
     model_ms: Mapped[int]
     created_at: Mapped[int]
 
+    __table_args__ = (Index("ix_answers_created_at", "created_at"),)
+
 
 class Signal(Base):
     """Something that a gateway is told of one of its sessions. Holds figures, never text."""
@@ -431,3 +494,23 @@ class Endpoint(Base):
     requests: Mapped[int] = mapped_column(server_default="0")
     tokens: Mapped[int] = mapped_column(server_default="0")
     updated_at: Mapped[int]
+
+
+class ScheduleSlot(Base):
+    """A tick of a schedule that somebody has taken: slot `n` is the n-th interval since 1970."""
+
+    __tablename__ = "schedule_slots"
+
+    schedule: Mapped[str] = mapped_column(primary_key=True)
+    slot: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    taken_at: Mapped[int]
+
+
+class QueueState(Base):
+    """A queue that operators have paused, or had paused before."""
+
+    __tablename__ = "queue_states"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    paused_at: Mapped[int | None]
+    reason: Mapped[str] = mapped_column(server_default="")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -25,7 +26,12 @@ from storage.models import Session, SystemPrompt, table_of
 
 _S = Session
 _SESSIONS = table_of(Session)
-_COLUMNS = tuple(column for column in Session.__table__.columns)
+# Without what scans keep there for themselves.
+_COLUMNS = tuple(
+    column
+    for column in Session.__table__.columns
+    if column.name not in ("decided_turns", "idle_since")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +80,7 @@ def create(
     now = database.now()
     row = connection.execute(
         insert_into(connection, Session)
-        .values(**values, started_at=now, active_at=now)
+        .values(**values, decided_turns=0, started_at=now, active_at=now)
         .on_conflict_do_nothing()
         .returning(*_COLUMNS)
     ).mappings()
@@ -155,6 +161,27 @@ def page(
     return [_record(row) for row in connection.execute(query).mappings()]
 
 
+def fetch_many(connection: Connection, keys: Sequence[int]) -> dict[int, SessionRecord]:
+    """The sessions of those keys, by key."""
+    rows = connection.execute(select(*_COLUMNS).where(_S.key.in_(keys))).mappings()
+    return {row["key"]: _record(row) for row in rows}
+
+
+def idle_ms(connection: Connection, database: Database, key: int) -> int:
+    """How long ago the session was active, in milliseconds."""
+    found = connection.execute(select(database.now() - _S.active_at).where(_S.key == key))
+    return int(found.scalar_one())
+
+
+def note_decided(connection: Connection, key: int, turns: int) -> None:
+    """Note that it was decided what the first `turns` turns make due."""
+    connection.execute(
+        update(_S)
+        .where(_S.key == key, _S.decided_turns.is_distinct_from(turns))
+        .values(decided_turns=turns)
+    )
+
+
 def count_appended(
     connection: Connection,
     database: Database,
@@ -195,7 +222,10 @@ def _count_appended(dialect: str, offset_ms: int) -> Any:
             live_tokens=_SESSIONS.c.live_tokens + bindparam("estimated", type_=BigInteger),
             turns=_SESSIONS.c.turns + bindparam("closed", type_=BigInteger),
             turn_open=bindparam("open"),
+            # A session of an older version joins with this turn.
+            decided_turns=func.coalesce(_SESSIONS.c.decided_turns, _SESSIONS.c.turns),
             active_at=clock(dialect, offset_ms),
+            idle_since=clock(dialect, offset_ms),
         )
         .returning(*_COLUMNS)
     )

@@ -13,7 +13,7 @@ from celery.exceptions import Retry
 from tasks.push import publish
 from tasks.ring import ring
 from workers.micro.outcomes import Failed
-from workers.work import Crashed, NotClaimed, Worked, work
+from workers.work import Crashed, NotClaimed, Worked, work_in_turn
 from workers.workshop import Workshop
 
 WorkshopSource: TypeAlias = Callable[[], Workshop]
@@ -21,31 +21,33 @@ WorkshopSource: TypeAlias = Callable[[], Workshop]
 
 
 class JobDead(Exception):
-    """The job failed at every attempt and is dead. See it with `afterturn doctor`; its session
+    """The job failed at every attempt and is dead. See it with `afterturn dead list`; its session
     goes on with the next turn."""
 
 
-def work_and_conclude(app: Celery, workshop: Workshop, job_id: int, session: str) -> str:
+def work_and_conclude(app: Celery, workshop: Workshop, job_id: int) -> str:
     """Work a job, ring for what is due next, push its signals, and say in a few words what was
     done.
 
     A try that will be repeated ends as RETRY: the exception is raised, but no message is sent,
-    for the row waits by its `run_at`. A dead job ends as FAILURE. `session` is for the words.
+    for the row waits by its `run_at`. A dead job ends as FAILURE. The ring was for a job of
+    one session; where it was another owner's turn, the words name the one that was worked.
     """
-    match work(workshop, job_id):
+    match work_in_turn(workshop, job_id):
         case NotClaimed():
             return "already taken"
         case Worked() as done:
             ring(app, done.due)
             publish(app.conf.broker_url, done.signals)
             if done.failed is not None:
-                raise _retry(session, _reason(done.failed), done.failed.delay_ms)
-            return _summary(done)
-        case Crashed(error, dead, retry_ms, due):
-            ring(app, due)
-            if dead:
-                raise JobDead(f"session {session}: {type(error).__name__} at every attempt")
-            raise _retry(session, type(error).__name__, retry_ms)
+                raise _retry(done.session, _reason(done.failed), done.failed.delay_ms)
+            other = f"session {done.session} in turn: " if done.job_id != job_id else ""
+            return other + _summary(done)
+        case Crashed(error) as crash:
+            ring(app, crash.due)
+            if crash.dead:
+                raise JobDead(f"session {crash.session}: {type(error).__name__} at every attempt")
+            raise _retry(crash.session, type(error).__name__, crash.retry_ms)
 
 
 def _retry(session: str, reason: str, delay_ms: int) -> Retry:

@@ -1,4 +1,4 @@
-"""Workers, reconciler and schedule within one process (ARCHITECTURE.md, *Deployments*)."""
+"""Workers and reconciler within one process (ARCHITECTURE.md, *Deployments*)."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from tasks.ring import ring
 from tasks.stopping import StopFlag
 from workers.reconcile import reconcile
 from workers.settings_file import SettingsSource
+from workers.sweep import sweep
 from workers.workshop import Workshop
 
 log = logging.getLogger(__name__)
@@ -32,7 +33,8 @@ class EmbeddedWorker:
 
     It consumes from the configured broker, or from the transport within the process where there
     is none. Either way it looks into the jobs table every `worker.poll_seconds`, so gateways in
-    other processes need not ring.
+    other processes need not ring, and once at its start for sessions that have no job. What runs by
+    the clock is for others to send (`schedules.clock`).
     """
 
     def __init__(self, settings: SettingsSource, *, queues: Sequence[str] = QUEUES) -> None:
@@ -128,9 +130,14 @@ class EmbeddedWorker:
             self._gone.set()
 
     def _poll(self) -> None:
+        swept = False
         while not self._ended.wait(self._poll_seconds):
             try:
-                ring(self.app, reconcile(self._workshop()))
+                shop = self._workshop()
+                if not swept:
+                    sweep(shop)
+                    swept = True
+                ring(self.app, reconcile(shop))
             except StorageError as error:
                 log.warning("the jobs table cannot be read now: %s", error)
             except Exception:

@@ -17,6 +17,10 @@ FINALIZE: Final = "turns.finalize"
 ABSORB: Final = "micro.absorb"
 SUMMARISE: Final = "batch.summarise"
 RECONCILE: Final = "upkeep.reconcile"
+SWEEP: Final = "upkeep.sweep"
+SCAN_IDLE: Final = "upkeep.scan_idle"
+FORGET: Final = "upkeep.forget"
+TEND: Final = "upkeep.tend"
 
 TASK_OF_KIND: Final = {"turn": FINALIZE, "micro": ABSORB, "batch": SUMMARISE}
 """The task that works a job of this kind."""

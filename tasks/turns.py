@@ -14,5 +14,5 @@ def define(app: Celery, workshop: WorkshopSource) -> None:
 
     # A shared task would be given to every later application too, in place of its own.
     @app.task(name=FINALIZE, shared=False, throws=(StorageError,))
-    def finalize(job_id: int, session: str = "", **_facts: object) -> str:
-        return work_and_conclude(app, workshop(), job_id, session)
+    def finalize(job_id: int, **_facts: object) -> str:
+        return work_and_conclude(app, workshop(), job_id)

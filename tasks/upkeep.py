@@ -1,20 +1,91 @@
-"""Task `upkeep.reconcile`: ring for due jobs that nobody works on."""
+"""Tasks `upkeep.…`: what the schedule asks for."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
 from celery import Celery
 
+from storage import queue_states, slots, upkeep
 from storage.errors import StorageError
 from tasks.conclusion import WorkshopSource
-from tasks.names import RECONCILE
+from tasks.names import FORGET, RECONCILE, SCAN_IDLE, SWEEP, TEND, UPKEEP
 from tasks.ring import ring
-from workers.reconcile import reconcile as find_due
+from workers.idle import scan_idle
+from workers.reconcile import reconcile
+from workers.retention import forget
+from workers.sweep import sweep
+from workers.workshop import Workshop
+
+log = logging.getLogger(__name__)
 
 
 def define(app: Celery, workshop: WorkshopSource) -> None:
-    """Give `app` the task."""
+    """Give `app` a task for each of the acts."""
+    for name in _ACTS:
+        _define(app, workshop, name)
 
+
+def tick(app: Celery, shop: Workshop, name: str, every_seconds: float | None) -> str:
+    """Do what a schedule asks for, unless somebody has done so within this tick of it; gives how
+    much was found, in words.
+
+    Without `every_seconds` it is done in any case. While queue `upkeep` is paused only lost rings
+    are looked for: what runs must come to its end even if its worker is gone.
+    """
+    with shop.database.read() as connection:
+        if name != RECONCILE and queue_states.is_paused(connection, UPKEEP):
+            return "paused"
+    if every_seconds is not None:
+        with shop.database.write() as connection:
+            every_ms = max(1, int(1000 * every_seconds))
+            if not slots.take(connection, shop.database, name, every_ms=every_ms):
+                return "done already"
+    return str(_ACTS[name](app, shop))
+
+
+def _define(app: Celery, workshop: WorkshopSource, name: str) -> None:
     # A shared task would be given to every later application too, in place of its own.
-    @app.task(name=RECONCILE, shared=False, throws=(StorageError,))
-    def reconcile(**_facts: object) -> int:
-        return ring(app, find_due(workshop()))
+    @app.task(name=name, shared=False, throws=(StorageError,))
+    def run(every_seconds: float | None = None, **_facts: object) -> str:
+        return tick(app, workshop(), name, every_seconds)
+
+
+def _reconcile(app: Celery, shop: Workshop) -> int:
+    return ring(app, reconcile(shop))
+
+
+def _sweep(app: Celery, shop: Workshop) -> int:
+    found = sweep(shop)
+    if found.jobs:
+        log.info("%s", found)
+        ring(app, reconcile(shop))
+    return found.jobs
+
+
+def _scan_idle(app: Celery, shop: Workshop) -> int:
+    found = scan_idle(shop)
+    if found.due:
+        ring(app, reconcile(shop))
+    return found.due
+
+
+def _forget(_app: Celery, shop: Workshop) -> int:
+    return forget(shop).rows
+
+
+def _tend(_app: Celery, shop: Workshop) -> int:
+    return upkeep.tend(shop.database).moved
+
+
+_ACTS: Mapping[str, Callable[[Celery, Workshop], int]] = MappingProxyType(
+    {
+        RECONCILE: _reconcile,
+        SWEEP: _sweep,
+        SCAN_IDLE: _scan_idle,
+        FORGET: _forget,
+        TEND: _tend,
+    }
+)

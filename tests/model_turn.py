@@ -41,6 +41,11 @@ class Turn:
         self._strategy = strategy
         self._closing = closing
 
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The request's headers, with lower-case names."""
+        return {name.lower(): value for name, value in self._handler.headers.items()}
+
     def good_answer(self) -> str:
         """The text that the server's strategy gives for this request."""
         return self._strategy(self.request)

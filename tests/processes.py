@@ -110,10 +110,15 @@ class Processes:
         self._children.append(child)
         return child
 
-    def close(self) -> None:
-        """Kill every child and print what each wrote, which pytest shows when a test failed."""
+    def kill_all(self) -> None:
+        """Kill every child."""
         for child in self._children:
             child.kill()
+
+    def close(self) -> None:
+        """Kill every child and print what each wrote, which pytest shows when a test failed."""
+        self.kill_all()
+        for child in self._children:
             sys.stdout.write(f"--- {' '.join(child.words)}\n{child.output}")
 
 

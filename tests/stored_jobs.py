@@ -14,6 +14,7 @@ from tests.stored_session import later
 LEASE_MS = 60_000
 DEADLINE_MS = 600_000
 AGAIN_MS = 30_000
+AT_LATEST_MS = 300_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +96,19 @@ class Worker:
 
     def ring(self, *, limit: int = 100) -> list[DueJob]:
         with self.database.write() as connection:
-            return jobs.ring_due(connection, self.database, again_after_ms=AGAIN_MS, limit=limit)
+            return jobs.ring_due(
+                connection,
+                self.database,
+                again_after_ms=AGAIN_MS,
+                at_latest_ms=AT_LATEST_MS,
+                limit=limit,
+            )
 
     def any_due(self) -> bool:
         with self.database.read() as connection:
-            return jobs.any_due(connection, self.database, again_after_ms=AGAIN_MS)
+            return jobs.any_due(
+                connection, self.database, again_after_ms=AGAIN_MS, at_latest_ms=AT_LATEST_MS
+            )
 
     def due_in(self, key: int) -> list[DueJob]:
         with self.database.read() as connection:

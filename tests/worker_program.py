@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 
+from celery import Celery
 from celery.signals import worker_ready
 
 from tasks.application import ProcessWorkshop, make_app
 from tasks.names import QUEUES
+from tasks.starting import StartLook
 from tasks.stopping import StopFlag
 from workers.settings_file import SettingsSource
 
@@ -22,24 +25,41 @@ def main() -> None:
     parser.add_argument("--name", required=True)
     parser.add_argument("--concurrency", type=int, default=4)
     options = parser.parse_args()
+    run(options.name, concurrency=options.concurrency)
+
+
+def run(
+    name: str,
+    *,
+    concurrency: int,
+    kind: Callable[..., ProcessWorkshop] = ProcessWorkshop,
+    prepare: Callable[[Celery], None] | None = None,
+    log_level: str = "INFO",
+) -> None:
+    """Be a worker until SIGTERM; `kind` makes what its jobs work with, `prepare` may add to the
+    application."""
     source = SettingsSource.following()
-    workshop = ProcessWorkshop(source, StopFlag())
+    workshop = kind(source, StopFlag())
     workshop()
     app = make_app(source.current().broker_url, workshop)
+    if prepare is not None:
+        prepare(app)
     worker = app.Worker(
-        hostname=f"{options.name}@",
+        hostname=f"{name}@",
         pool="threads",
-        concurrency=options.concurrency,
+        concurrency=concurrency,
         queues=list(QUEUES),
-        loglevel="INFO",
+        loglevel=log_level,
         without_gossip=True,
         without_mingle=True,
         without_heartbeat=True,
     )
+    start_look = StartLook(app, workshop)
     worker_ready.connect(_say_ready)
     try:
         worker.start()
     finally:
+        start_look.close()
         workshop.close()
     sys.exit(worker.exitcode or 0)
 

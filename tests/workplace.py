@@ -88,7 +88,7 @@ def say(session: StoredSession, numbers: Iterable[int]) -> None:
             session.append_in(connection, turn(number))
 
 
-_LEFT_OUT = re.compile(r"_at$|_ms$|_until$|^holder$|^lease|^event_id$")
+_LEFT_OUT = re.compile(r"_at$|_ms$|_until$|_since$|^holder$|^lease|^event_id$")
 _OF_A_MINUTE = frozenset({"minute", "requests", "tokens"})
 _NUMBERED = {
     "id": "",

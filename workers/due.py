@@ -22,11 +22,16 @@ MICRO_RULES = TriggerRules(0, honours_thrash=False, honours_no_op=False)
 @dataclass(frozen=True, slots=True)
 class Load:
     """How large a session is: `prompt_tokens` as the provider counted its present view, None where
-    that is not known, and what our estimate makes of what is stored."""
+    that is not known, and what our estimate makes of what is stored.
+
+    `rested` says that a cooldown has just ended: what it held back is made good then, so the
+    estimate counts as if it had been reported.
+    """
 
     session: SessionRecord
     calibration: Calibration
     prompt_tokens: int | None = None
+    rested: bool = False
 
     @property
     def estimate(self) -> int:
@@ -63,6 +68,8 @@ def triggers_met(load: Load, settings: CompressionSettings) -> tuple[Trigger, ..
         return ()
     conditions = {Trigger.AFTER_RESPONSE: _is_over(load, threshold)}
     if by is None:
+        if load.rested and load.estimate >= threshold.tokens:
+            conditions[Trigger.AFTER_RESPONSE] = True
         conditions |= {
             Trigger.HYGIENE_TOKENS: load.estimate >= hygiene_limit(load.session, threshold),
             Trigger.HYGIENE_COUNT: (

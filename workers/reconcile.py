@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from storage import jobs
 from storage.jobs import DueJob
 from workers.workshop import Workshop
@@ -10,6 +13,14 @@ RING_AGAIN_MS = 30_000
 """How long a ring is given before it counts as lost: longer than a queue of short jobs takes,
 shorter than a person waits."""
 
+AT_LATEST_MS = 300_000
+"""What was rung for several times waits for workers, not for a ring: the pause between its rings
+grows with the time that it has waited, up to this. So a backlog of hours does not flood a queue,
+and a broker that came back empty is rung full again within it."""
+
+_PAUSES: Mapping[str, int] = MappingProxyType(
+    {"again_after_ms": RING_AGAIN_MS, "at_latest_ms": AT_LATEST_MS}
+)
 _PAGE = 200
 _PAGES = 50
 """So that 10,000 jobs are rung for at once at the most, in short transactions."""
@@ -18,19 +29,19 @@ _PAGES = 50
 def reconcile(shop: Workshop) -> list[DueJob]:
     """Put jobs with ended leases back to due and give the jobs that have to be rung for now.
 
-    Takes no write lock when there are none. A job is given once in 30 seconds at the most,
-    however many reconcilers run.
+    Takes no write lock when there are none. A job is given once in 30 seconds at the most, and
+    ever more rarely the longer it has waited, however many reconcilers run.
     """
     database = shop.database
     with database.read() as connection:
-        if not jobs.any_due(connection, database, again_after_ms=RING_AGAIN_MS):
+        if not jobs.any_due(connection, database, **_PAUSES):
             return []
     with database.write() as connection:
         jobs.rescue_expired(connection, database)
     found: list[DueJob] = []
     for _ in range(_PAGES):
         with database.write() as connection:
-            page = jobs.ring_due(connection, database, again_after_ms=RING_AGAIN_MS, limit=_PAGE)
+            page = jobs.ring_due(connection, database, **_PAUSES, limit=_PAGE)
         found += page
         if len(page) < _PAGE:
             break

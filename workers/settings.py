@@ -24,6 +24,7 @@ __all__ = [
     "Endpoint",
     "EndpointError",
     "FallbackSettings",
+    "RetentionSettings",
     "ScheduleSettings",
     "Settings",
     "SummariserSettings",
@@ -31,6 +32,13 @@ __all__ = [
     "resolve_chain",
     "resolve_endpoint",
 ]
+
+_HOUR = 3600
+_DAY = 24 * _HOUR
+_WEEK = 7 * _DAY
+_MOST_DAYS = 3650
+
+Days = Annotated[float, Unit("days")]
 
 
 class AuxiliarySettings(Block):
@@ -62,8 +70,53 @@ class ScheduleSettings(Block):
     reconcile_seconds: Seconds = Field(
         10,
         ge=1,
-        le=3600,
+        le=_HOUR,
         description="Pause between two searches for due jobs whose ring was lost.",
+    )
+    sweep_seconds: Seconds = Field(
+        60,
+        ge=1,
+        le=_DAY,
+        description="Pause between two searches for sessions of which something is due and that "
+        "have no job, such as those whose cooldown has ended.",
+    )
+    idle_seconds: Seconds = Field(
+        60,
+        ge=1,
+        le=_DAY,
+        description="Pause between two searches for idle sessions; see "
+        "compression.idle_compact_after_seconds.",
+    )
+    retention_seconds: Seconds = Field(
+        3600,
+        ge=1,
+        le=_WEEK,
+        description="Pause between two deletions of what block retention gives up.",
+    )
+    database_seconds: Seconds = Field(
+        3600,
+        ge=1,
+        le=_WEEK,
+        description="Pause between two rounds of upkeep of a SQLite file: log and statistics.",
+    )
+
+
+class RetentionSettings(Block):
+    """How long records are kept. Messages, summaries and events are kept as long as their session.
+    Read at the start."""
+
+    jobs_days: Days = Field(
+        7, ge=0, le=_MOST_DAYS, description="Finished jobs. Dead ones stay until they are dropped."
+    )
+    attempts_days: Days = Field(90, ge=1, le=_MOST_DAYS, description="Records of passes.")
+    signals_days: Days = Field(
+        30, ge=1, le=_MOST_DAYS, description="Signals, whether a gateway has read them or not."
+    )
+    answers_days: Days = Field(
+        1,
+        ge=0.01,
+        le=_MOST_DAYS,
+        description="Answers of models that no open job waits for any more.",
     )
 
 
@@ -95,6 +148,7 @@ class Settings(Block):
     auxiliary: AuxiliarySettings = Field(default_factory=AuxiliarySettings)
     worker: WorkerSettings = Field(default_factory=WorkerSettings)
     schedule: ScheduleSettings = Field(default_factory=ScheduleSettings)
+    retention: RetentionSettings = Field(default_factory=RetentionSettings)
 
     @field_validator("database_url")
     @classmethod

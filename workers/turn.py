@@ -75,6 +75,9 @@ def run_turn(shop: Workshop, claim: Claim) -> TurnReport:
             told = _carry_out(shop, connection, session, decision)
             # A turn that was closed since the read has set the job's `again`.
             cursors.move(connection, key, CursorName.TURNS, decision.load.session.turns)
+            sessions.note_decided(connection, key, decision.load.session.turns)
+            if decision.load.rested:
+                guards.clear_ended(connection, database, key, GuardName.COOLDOWN)
             if decision.report is not None:
                 cursors.move(connection, key, CursorName.REPORTS, decision.report.id)
             jobs.finish(connection, database, claim)
@@ -96,22 +99,26 @@ def _decide(shop: Workshop, connection: Connection, key: int) -> Decision:
     settings = shop.settings.current().compression
     session = sessions.fetch(connection, key)
     seen = cursors.read(connection, key, CursorName.TURNS)
-    under = Restraints(
-        settings, guards.read_all(connection, shop.database, key), shop.summariser.fingerprint
-    )
+    held = guards.read_all(connection, shop.database, key)
+    under = Restraints(settings, held, shop.summariser.fingerprint)
+    cooldown = held.get(GuardName.COOLDOWN)
+    rested = cooldown is not None and cooldown.is_over
     report = events.newest_report(
         connection, key, after=cursors.read(connection, key, CursorName.REPORTS)
     )
+    # While it rested, its reports were read and nothing came of them.
+    last = events.newest_report(connection, key, after=0) if rested and not report else report
     learned = recalibrated(report, session, settings) if report else None
     load = Load(
         session,
         learned or Calibration.of(session.calibration),
-        current_prompt(report, session) if report else None,
+        current_prompt(last, session) if last else None,
+        rested,
     )
     batch = batch_due(load, under)
     micro = (
         batch is None
-        and micro_is_due(session, seen, settings)
+        and (rested or micro_is_due(session, seen, settings))
         and micro_may_run(session, under)
         and not why_nothing_due(connection, shop.database, key, settings)
     )

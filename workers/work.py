@@ -1,10 +1,12 @@
-"""Work one job from claim to outcome."""
+"""Work one job from claim to outcome: the one that was asked for, or the one whose turn it is."""
 
 from __future__ import annotations
 
 import logging
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from sqlalchemy import Connection
 
 from storage import jobs, sessions
 from storage.errors import FenceLost, StorageError
@@ -28,12 +30,15 @@ class NotClaimed:
 @dataclass(frozen=True, slots=True)
 class Worked:
     """The job was worked on. `due` are the jobs to ring for now, `signals` what gateways were
-    told of it."""
+    told of it. `session` is the owner's id of its session, `job_id` the job's number: another one
+    than was rung for where it was another owner's turn."""
 
     kind: JobKind
     passes: tuple[PassOutcome | BatchOutcome, ...]
     due: tuple[DueJob, ...]
     signals: tuple[Signal, ...] = ()
+    session: str = ""
+    job_id: int = 0
 
     @property
     def failed(self) -> Failed | None:
@@ -45,47 +50,79 @@ class Worked:
 @dataclass(frozen=True, slots=True)
 class Crashed:
     """The job raised something that nobody foresaw. `dead` says that it is not tried again, `due`
-    are the jobs to ring for now."""
+    are the jobs to ring for now; `session` and `job_id` as in `Worked`."""
 
     error: BaseException
     dead: bool
     retry_ms: int
     due: tuple[DueJob, ...] = ()
+    session: str = ""
+    job_id: int = 0
 
 
 def work(shop: Workshop, job_id: int) -> NotClaimed | Worked | Crashed:
-    """Claim a job and work it.
+    """Claim this very job and work it.
 
     Raises `StorageError` when the database fails; the job's lease then ends by itself.
     """
-    database = shop.database
-    with database.write() as connection:
-        claim = jobs.claim(
-            connection,
-            database,
-            job_id,
-            holder=shop.holder,
-            lease_ms=shop.lease_ms,
-            deadline_ms=shop.deadline_ms,
-        )
+    with shop.database.write() as connection:
+        claim = _claim(shop, connection, job_id)
+    return NotClaimed() if claim is None else _worked(shop, claim)
+
+
+def work_in_turn(shop: Workshop, job_id: int) -> NotClaimed | Worked | Crashed:
+    """Work the job that a ring for `job_id` is good for (`Rota`); errors as in `work`.
+
+    Where that is another one, the rung job is among those to ring for. A ring for a job that is
+    not due any more comes to nothing: every due job has a ring of its own.
+    """
+    with shop.database.write() as connection:
+        rung = jobs.rung(connection, shop.database, job_id)
+        if rung is None:
+            return NotClaimed()
+        choice = shop.rota.choose(connection, rung)
+        claim = _claim(shop, connection, choice.job.id)
     if claim is None:
-        return NotClaimed()
+        # Somebody else was faster, or the session is being worked on.
+        return NotClaimed() if choice is rung else work(shop, job_id)
+    done = _worked(shop, claim)
+    return done if choice is rung else replace(done, due=(rung.job, *done.due))
+
+
+def _claim(shop: Workshop, connection: Connection, job_id: int) -> Claim | None:
+    return jobs.claim(
+        connection,
+        shop.database,
+        job_id,
+        holder=shop.holder,
+        lease_ms=shop.lease_ms,
+        deadline_ms=shop.deadline_ms,
+    )
+
+
+def _worked(shop: Workshop, claim: Claim) -> Worked | Crashed:
     shop.reach("claimed")
+    done: Worked | Crashed
     try:
-        match claim.kind:
-            case JobKind.TURN:
-                turn = run_turn(shop, claim)
-                return Worked(claim.kind, (), turn.due, turn.signals)
-            case JobKind.MICRO:
-                micro = run_micro(shop, claim)
-                return Worked(claim.kind, micro.outcomes, micro.due)
-            case JobKind.BATCH:
-                batch = run_batch(shop, claim)
-                return Worked(claim.kind, batch.outcomes, batch.due, batch.signals)
+        done = _run(shop, claim)
     except StorageError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever it is, the job's row says so
-        return _crashed(shop, claim, error)
+        done = _crashed(shop, claim, error)
+    return replace(done, session=claim.session, job_id=claim.job_id)
+
+
+def _run(shop: Workshop, claim: Claim) -> Worked:
+    match claim.kind:
+        case JobKind.TURN:
+            turn = run_turn(shop, claim)
+            return Worked(claim.kind, (), turn.due, turn.signals)
+        case JobKind.MICRO:
+            micro = run_micro(shop, claim)
+            return Worked(claim.kind, micro.outcomes, micro.due)
+        case JobKind.BATCH:
+            batch = run_batch(shop, claim)
+            return Worked(claim.kind, batch.outcomes, batch.due, batch.signals)
 
 
 def _crashed(shop: Workshop, claim: Claim, error: Exception) -> Crashed:

@@ -13,6 +13,7 @@ from random import Random
 from storage.engine import Database
 from storage.jobs import Claim
 from workers.retry import RetryPolicy
+from workers.rota import Rota
 from workers.settings_file import SettingsSource
 from workers.summarising import Summariser
 
@@ -54,7 +55,8 @@ class Workshop:
     `stopping` tells that the process wants to end: jobs then give back what they have not
     finished. `reach` is called with a name at each step of a job; a test breaks off there.
     `prune` is the first layer of a batch pass: it shortens old tool output of a claimed job's
-    session, in a transaction of its own (ENGINE.md §6.1).
+    session, in a transaction of its own (ENGINE.md §6.1). `rota` remembers whom this process
+    served last.
     """
 
     database: Database
@@ -67,6 +69,7 @@ class Workshop:
     stopping: Callable[[], bool] = _never
     reach: Callable[[str], None] = _pass_by
     prune: Callable[[Workshop, Claim], Pruned] = _prune_nothing
+    rota: Rota = field(default_factory=Rota)
 
     @property
     def lease_ms(self) -> int:

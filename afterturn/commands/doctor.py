@@ -69,7 +69,7 @@ def _examine(config: Path | None, *, ask_model: bool) -> Iterator[Finding]:
         yield from check_broker(settings.broker_url)
         try:
             if database is not None:
-                yield check_jobs(database)
+                yield from check_jobs(database)
                 yield check_sessions(database, settings.compression)
                 yield from check_breakers(database, settings, os.environ)
             yield from check_slowness(settings, os.environ, database)

@@ -19,8 +19,9 @@ from afterturn.logs import LogLevel, log_to_stderr
 from afterturn.summarisers import describe_summarisers
 from afterturn.transport import check_transport
 from afterturn.words import facts
+from schedules.clock import Clock
 from tasks.embedded import EmbeddedWorker
-from workers.settings import Settings
+from workers.settings import ScheduleSettings, Settings
 from workers.urls import masked_url
 
 
@@ -49,7 +50,7 @@ def up(
     with _sigterm_as_ctrl_c():
         worker = EmbeddedWorker(source)
         try:
-            _work_until_told(worker, output)
+            _work_until_told(worker, settings.schedule, output)
         except KeyboardInterrupt:
             output.notice("Ended at once. What was running is taken up again at the next start.")
             # Threads that wait for a model would hold up a normal end.
@@ -57,9 +58,11 @@ def up(
     output.show("Stopped.")
 
 
-def _work_until_told(worker: EmbeddedWorker, output: Output) -> None:
+def _work_until_told(worker: EmbeddedWorker, schedule: ScheduleSettings, output: Output) -> None:
+    clock = Clock(worker.app, schedule)
     try:
         worker.start()
+        clock.start()
         output.show("Ready. Ctrl-C stops.")
         worker.wait()
         raise CommandError("the worker has ended by itself; its log says why", Exit.FAULT)
@@ -68,6 +71,7 @@ def _work_until_told(worker: EmbeddedWorker, output: Output) -> None:
     except KeyboardInterrupt:
         output.notice("Stopping; running model calls are waited for, Ctrl-C again ends them.")
     finally:
+        clock.stop()
         worker.stop()
 
 

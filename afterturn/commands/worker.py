@@ -21,6 +21,7 @@ from afterturn.transport import check_transport
 from afterturn.words import facts
 from tasks.application import ProcessWorkshop, make_app
 from tasks.names import QUEUES
+from tasks.starting import StartLook
 from tasks.stopping import StopFlag
 from workers.urls import masked_url
 
@@ -91,6 +92,7 @@ def worker(
         pass  # A database that cannot be used ends the program before it takes a job.
     workshop = ProcessWorkshop(source, StopFlag())
     app = make_app(settings.broker_url, workshop)
+    start_look = StartLook(app, workshop)
     celery_worker = app.Worker(
         hostname=f"{name or _own_name()}@",
         pool="threads",
@@ -114,6 +116,7 @@ def worker(
         celery_worker.start()
     finally:
         worker_shutting_down.disconnect(note)
+        start_look.close()
         workshop.close()
     raise typer.Exit(_exit_code(endings, celery_worker.exitcode))
 

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from celery import Celery
 
+from afterturn.broker import SECONDS, BrokerSilent, broker_application, queue_lengths
 from afterturn.doctor.finding import Finding, within
-from afterturn.transport import TransportMissing, check_transport
+from afterturn.transport import TransportMissing
 from tasks.names import QUEUES, RECONCILE, TASK_OF_KIND
-from tasks.settings import celery_settings
 from workers.urls import masked_url
-
-SECONDS = 3.0
-"""Longest wait for one answer of the broker or of the workers."""
 
 _REPLIES_SECONDS = 1.0
 WORKED_QUEUES = tuple(
@@ -30,54 +25,22 @@ def check_broker(url: str | None) -> list[Finding]:
     """What was found of the broker at `url`; None means that none is configured."""
     if url is None:
         return [Finding.ok(_BROKER, "none: `afterturn up` looks for jobs itself")]
+    place = masked_url(url)
     try:
-        check_transport(url)
+        with broker_application(url) as app:
+            lengths = queue_lengths(app)
+            return [Finding.ok(_BROKER, place), _lengths(lengths), _workers(app)]
     except TransportMissing as error:
-        return [Finding.fail(_BROKER, f"{masked_url(url)}: {error.problem}", error.advice)]
-    app = _application(url)
-    try:
-        try:
-            lengths = within(SECONDS, lambda: _queue_lengths(app))
-        except Exception as error:  # noqa: BLE001 - every driver has errors of its own
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            return [
-                Finding.fail(
-                    _BROKER,
-                    f"{masked_url(url)}: {masked_url(reason) if '://' in reason else reason}",
-                    "start it, or correct broker_url in the configuration or BROKER_URL; turns "
-                    "are stored meanwhile and worked later",
-                )
-            ]
-        return [Finding.ok(_BROKER, masked_url(url)), _lengths(lengths), _workers(app)]
-    finally:
-        app.close()
-
-
-def _application(url: str) -> Celery:
-    app = Celery("afterturn-doctor", set_as_current=False)
-    app.conf.update(celery_settings(url))
-    app.conf.broker_connection_timeout = SECONDS
-    app.conf.broker_transport_options = {
-        **app.conf.broker_transport_options,
-        "socket_connect_timeout": SECONDS,
-        "socket_timeout": SECONDS,
-    }
-    return app
-
-
-def _queue_lengths(app: Celery) -> dict[str, int]:
-    """Messages in each queue; none in one that does not exist yet."""
-    lengths: dict[str, int] = {}
-    with app.connection_for_read() as connection:
-        connection.ensure_connection(max_retries=1, interval_start=0, timeout=int(SECONDS))
-        for name in QUEUES:
-            # One channel each: asking for a queue that is not there closes it.
-            channel: Any = connection.channel()
-            try:
-                lengths[name] = channel.queue_declare(name, passive=True).message_count
-            except connection.channel_errors:
-                lengths[name] = 0
-    return lengths
+        return [Finding.fail(_BROKER, f"{place}: {error.problem}", error.advice)]
+    except BrokerSilent as error:
+        return [
+            Finding.fail(
+                _BROKER,
+                f"{place}: {error}",
+                "start it, or correct broker_url in the configuration or BROKER_URL; turns "
+                "are stored meanwhile and worked later",
+            )
+        ]
 
 
 def _lengths(lengths: dict[str, int]) -> Finding:

@@ -8,12 +8,16 @@ from types import MappingProxyType
 from tests.benchmarks.batch_pass import batch_passes
 from tests.benchmarks.figure import Figure
 from tests.benchmarks.finalize_turn import finalized_turns
+from tests.benchmarks.idle_scan import idle_scans
+from tests.benchmarks.latency import compacted_after_turns
 from tests.benchmarks.load_context import loaded_contexts
 from tests.benchmarks.micro_pass import micro_passes
+from tests.benchmarks.outage import turns_without_broker
 from tests.benchmarks.rates import rates
 from tests.benchmarks.scale import Scale
 from tests.benchmarks.stage import Stage
 from tests.benchmarks.survival import canary_survival
+from tests.benchmarks.throughput import turns_through_the_queue
 
 Benchmark = Callable[[Stage, Scale], Iterator[Figure]]
 
@@ -22,7 +26,11 @@ BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
         "micro_pass": micro_passes,
         "batch_pass": batch_passes,
         "finalize_turn": finalized_turns,
+        "outage": turns_without_broker,
+        "throughput": turns_through_the_queue,
+        "latency": compacted_after_turns,
         "load_context": loaded_contexts,
+        "idle_scan": idle_scans,
         "rates": rates,
         "survival": canary_survival,
     }

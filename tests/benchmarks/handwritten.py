@@ -30,7 +30,8 @@ _CLOCKS = {
 
 _COUNT = """
 UPDATE sessions SET next_position = next_position + :rows, live_messages = live_messages + :rows,
-    live_tokens = live_tokens + :tokens, turns = turns + 1, turn_open = 0, active_at = {clock}
+    live_tokens = live_tokens + :tokens, turns = turns + 1, turn_open = 0, active_at = {clock},
+    idle_since = {clock}
 WHERE key = :key RETURNING next_position, turns, revision, active_at
 """
 _EVENT = """
@@ -45,8 +46,10 @@ VALUES (:session_key, :position, :role, :origin, :opens_turn, :tokens, :call_ids
     :answer_ids, :content, :fields, :created_at)
 """
 _JOB = """
-INSERT INTO jobs (session_key, kind, queue, trigger, run_at, rung_at, created_at, updated_at)
-VALUES (:key, 'turn', 'turns', 'turn', {clock}, {clock}, {clock}, {clock})
+INSERT INTO jobs
+    (session_key, owner, kind, queue, trigger, run_at, rung_at, created_at, updated_at)
+VALUES (:key, (SELECT owner FROM sessions WHERE key = :key), 'turn', 'turns', 'turn', {clock},
+    {clock}, {clock}, {clock})
 ON CONFLICT (session_key, kind) WHERE state IN ('due', 'running') DO UPDATE
 SET again = CASE WHEN jobs.state = 'running' THEN 1 ELSE jobs.again END, updated_at = {clock}
 RETURNING id

@@ -11,7 +11,9 @@ class Scale:
 
     `long`, `short` and `batch` are sizes of sessions in messages. `context_window` is in tokens
     and decides how long the tail is. What is compared is measured `rounds` times after `warm_up`
-    times, database growth over `growth_passes` passes, and a rate `repeats` times.
+    times, database growth over `growth_passes` passes, and a rate `repeats` times. Two workers
+    share `crowd` sessions, or `nothings` tasks that do nothing. `outage` turns are finished
+    without a broker. Of `sessions` and of `few_sessions` sessions `idle` ones are idle.
     """
 
     long: int
@@ -22,6 +24,12 @@ class Scale:
     warm_up: int
     growth_passes: int
     repeats: int
+    crowd: int
+    nothings: int
+    outage: int
+    sessions: int
+    few_sessions: int
+    idle: int
 
 
 FULL = Scale(
@@ -33,6 +41,12 @@ FULL = Scale(
     warm_up=12,
     growth_passes=50,
     repeats=5,
+    crowd=100,
+    nothings=2_000,
+    outage=1_000,
+    sessions=1_000_000,
+    few_sessions=10_000,
+    idle=1_000,
 )
 """The sizes that the bars are set for."""
 
@@ -45,5 +59,11 @@ TINY = Scale(
     warm_up=0,
     growth_passes=2,
     repeats=1,
+    crowd=3,
+    nothings=10,
+    outage=5,
+    sessions=60,
+    few_sessions=20,
+    idle=10,
 )
 """Just enough for everything to happen once; its figures mean nothing."""

@@ -22,9 +22,9 @@ class InstantSummariser:
     Safe to call from many threads.
     """
 
-    def __init__(self, *, input_chars: int = 160_000) -> None:
+    def __init__(self, *, input_chars: int = 160_000, first: int = 1) -> None:
         self._input_chars = input_chars
-        self._numbers = count(1)
+        self._numbers = count(first)
 
     @property
     def model(self) -> str:

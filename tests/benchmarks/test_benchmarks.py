@@ -33,6 +33,15 @@ def test_a_figure_is_over_only_above_its_bar() -> None:
     assert Figure("a pass", "sqlite", 1.5, "x", 1.5).verdict == "ok"
     assert Figure("a pass", "sqlite", 1.501, "x", 1.5).verdict == "over"
     assert Figure("a pass", "sqlite", 99.0, "ms").verdict == "reported"
+    assert Figure("a pass", "sqlite", 99.0, "ms").must_reach == ""
+
+
+def test_a_figure_that_must_reach_its_bar_is_under_only_below_it() -> None:
+    reached = Figure("a rate", "sqlite", 0.25, "x", least=0.25)
+    assert (reached.verdict, reached.missed, reached.must_reach) == ("ok", False, "≥ 0.25 x")
+    below = Figure("a rate", "sqlite", 0.249, "x", least=0.25)
+    assert (below.verdict, below.missed) == ("under", True)
+    assert Figure("a pass", "sqlite", 2.0, "x", 1.5).missed
 
 
 def test_a_turn_by_hand_stores_what_finalize_turn_stores(database_url: str) -> None:
@@ -46,11 +55,11 @@ def test_a_turn_by_hand_stores_what_finalize_turn_stores(database_url: str) -> N
         for query in (
             "SELECT position, kind, role, origin, opens_turn, tokens, active, compacted, call_ids,"
             " answer_ids, content, fields FROM messages WHERE session_key = :key ORDER BY position",
-            "SELECT next_position, turns, turn_open, live_messages, live_tokens, revision"
-            " FROM sessions WHERE key = :key",
+            "SELECT next_position, turns, turn_open, live_messages, live_tokens, revision,"
+            " decided_turns, idle_since IS NULL FROM sessions WHERE key = :key",
             "SELECT turn, first_position, rows, usage, revision FROM turn_events"
             " WHERE session_key = :key",
-            "SELECT kind, state, queue, trigger, strength, attempt, again FROM jobs"
+            "SELECT owner, kind, state, queue, trigger, strength, attempt, again FROM jobs"
             " WHERE session_key = :key",
         ):
             stored = play.rows(query, key=ours.key)

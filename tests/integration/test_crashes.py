@@ -26,6 +26,7 @@ from tests.job_program import command
 from tests.model_server import ModelServer
 from tests.play import Play, Turn, playing, shape
 from tests.processes import Child, Processes
+from tests.servers import PostgresServer
 from tests.waiting import wait_until
 from workers.micro.outcomes import Absorbed, HandedBack, NothingLeft, Stale
 from workers.summariser.client import OpenAISummariser
@@ -242,6 +243,26 @@ def test_a_commit_that_fails_changes_nothing_and_the_next_delivery_completes_it(
         assert changed(before, contents(database)) == {"jobs", "answers"}
         assert sum(scene.asked().values()) == 1
         finish_later(scene)
+        check_end(scene, undisturbed)
+        assert scene.asked() == undisturbed.asked
+
+
+def test_an_answer_that_comes_while_the_database_restarts_is_kept_and_not_paid_for_again(
+    own_postgres: PostgresServer, undisturbed: Undisturbed
+) -> None:
+    starting: list[Thread] = []
+
+    def reach(point: str) -> None:
+        if point == "replied" and not starting:
+            own_postgres.stop()
+            starting.append(Thread(target=own_postgres.start))
+            starting[0].start()
+
+    with desk(own_postgres.url, reach) as scene:
+        outcome = work(scene.play.shop, scene.job)
+        starting[0].join()
+        assert isinstance(outcome, Worked)
+        assert {type(one) for one in outcome.passes} == {Absorbed, NothingLeft}
         check_end(scene, undisturbed)
         assert scene.asked() == undisturbed.asked
 

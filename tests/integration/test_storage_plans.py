@@ -11,10 +11,15 @@ from sqlalchemy import Connection, text
 from storage import (
     answers,
     attempts,
+    backlog,
+    dead_jobs,
     events,
+    guards,
     job_records,
     jobs,
     messages,
+    overdue,
+    retention,
     sessions,
     signals,
     summaries,
@@ -22,6 +27,7 @@ from storage import (
 )
 from storage.engine import Database
 from storage.jobs import Claim, JobKind
+from storage.overdue import Place
 from tests.conftest import RUN
 from tests.databases import fresh_database
 from tests.gateways import migrated
@@ -34,10 +40,12 @@ SESSIONS = 2000
 OTHERS = 200
 DONE_JOBS = 20_000
 DUE_JOBS = 60
+BACKLOG = 100
 ATTEMPTS = 20_000
 SIGNALS = 20_000
 LONG_AGO_MS = 10**13
 RUNNING_JOBS = 30
+DEAD_JOBS = 50
 BUSY = 1
 """Key of the session with a long past; keys of the others follow."""
 
@@ -93,6 +101,21 @@ LONG_PAST = (
     "INSERT INTO jobs (session_key, kind, state, queue, trigger, run_at, lease_until, fence,"
     f" attempt, created_at, updated_at) {NUMBERS.format(RUNNING_JOBS)} SELECT 2 + 2 * n, 'micro',"
     " 'running', 'micro', 'micro', 1, 4102444800000 + n, 1, 1, 1, 1 FROM numbers",
+    # A long backlog of some owners, of which some is not due yet.
+    "INSERT INTO jobs (session_key, owner, kind, queue, trigger, strength, run_at, rung_at,"
+    f" created_at, updated_at) {NUMBERS.format(BACKLOG)} SELECT 1 + n, 'o' || n % 40, 'batch',"
+    " 'batch', 'idle', n % 3, CASE n % 5 WHEN 0 THEN 4102444800000 ELSE n END,"
+    " CASE n % 5 WHEN 0 THEN NULL ELSE 1 END, 1, 1 FROM numbers",
+    "INSERT INTO jobs (session_key, kind, state, queue, trigger, reason, run_at, created_at,"
+    f" updated_at) {NUMBERS.format(DEAD_JOBS)} SELECT 1 + n, 'turn', 'dead', 'turns', 'turn',"
+    " 'KeyError', 1, 1, 1 FROM numbers",
+    # What scans look for, among much that they do not.
+    'UPDATE sessions SET decided_turns = CASE WHEN "key" % 50 = 0 THEN 4 ELSE 5 END,'
+    ' idle_since = CASE WHEN "key" % 50 = 0 THEN active_at END',
+    "INSERT INTO guards (session_key, name, until_at, updated_at)"
+    f" {NUMBERS.format(SESSIONS)} SELECT 1 + n, CASE n % 50 WHEN 0 THEN 'cooldown'"
+    " ELSE 'poor_passes' END, n, 1 FROM numbers",
+    "UPDATE summaries SET kind = 'placeholder', status = 'live' WHERE id % 100 = 7",
 )
 
 
@@ -222,6 +245,10 @@ HOT: dict[str, tuple[Call, set[str]]] = {
     ),
     "rescue_expired": (lambda d, c: jobs.rescue_expired(c, d), {"ix_jobs_lease"}),
     "claim": (claim, {"uq_jobs_running"}),
+    "rung": (lambda d, c: jobs.rung(c, d, DONE_JOBS + 1), set()),
+    "next_owner": (lambda d, c: jobs.next_owner(c, "batch", after="o7"), {"ix_jobs_rung"}),
+    "first_owner": (lambda d, c: jobs.next_owner(c, "batch", after="p"), {"ix_jobs_rung"}),
+    "first_due": (lambda d, c: jobs.first_due(c, "batch", "o7"), {"ix_jobs_rung"}),
     "due_in_session": (lambda d, c: jobs.due_in_session(c, d, BUSY), {"uq_jobs_open"}),
     "renew": (lambda d, c: jobs.renew(c, d, CLAIM, lease_ms=1000), set()),
     "check_fence": (lambda d, c: jobs.check_fence(c, CLAIM), set()),
@@ -229,6 +256,14 @@ HOT: dict[str, tuple[Call, set[str]]] = {
     "find_answer": (lambda d, c: answers.find(c, 1, "q0"), set()),
     "standing": (lambda d, c: job_records.standing(c, d, DONE_JOBS + 1), set()),
     "open_jobs": (lambda d, c: job_records.open_jobs(c, BUSY), {"uq_jobs_open"}),
+    "dead_page": (lambda d, c: dead_jobs.page(c, limit=20), {"ix_jobs_dead"}),
+    "dead_page before": (
+        lambda d, c: dead_jobs.page(c, reason="KeyError", owner="o", before=10**6, limit=20),
+        {"ix_jobs_dead"},
+    ),
+    "dead_reasons": (lambda d, c: dead_jobs.reasons(c), {"ix_jobs_dead"}),
+    "by_queue": (lambda d, c: backlog.by_queue(c, d), {"uq_jobs_open", "ix_jobs_dead"}),
+    "running": (lambda d, c: backlog.running(c), set()),
     "last_attempt": (lambda d, c: attempts.last_id(c, BUSY), {"ix_attempts_session"}),
     "attempts_of_job": (
         lambda d, c: attempts.of_job(c, BUSY, ATTEMPTS - 199, after=ATTEMPTS - 400),
@@ -242,12 +277,54 @@ HOT: dict[str, tuple[Call, set[str]]] = {
         lambda d, c: signals.read(c, owner="o0", key=BUSY, after=SIGNALS - 1000),
         set(),
     ),
+    "count_rung": (lambda d, c: jobs.count_rung(c, "batch", at_most=100), {"ix_jobs_rung"}),
+    "undecided": (
+        lambda d, c: overdue.undecided(c, after=Place(key=70), limit=200),
+        {"ix_sessions_undecided", "uq_jobs_open", "ix_jobs_failed"},
+    ),
+    "unhealed": (
+        lambda d, c: overdue.unhealed(c, after=Place(0, 7), limit=200),
+        {"ix_summaries_placeholders", "uq_jobs_open", "ix_jobs_failed"},
+    ),
+    "rested": (
+        lambda d, c: overdue.rested(c, d, after=Place(70, 1), limit=200),
+        {"ix_guards_cooldown", "uq_jobs_open", "ix_jobs_failed"},
+    ),
+    "idle": (
+        lambda d, c: overdue.idle(c, d, idle_ms=3_600_000, after=Place(70, 1), limit=200),
+        {"ix_sessions_idle"},
+    ),
+    "note_idle_look": (
+        lambda d, c: overdue.note_idle_look(c, [Place(7, 3), Place(8, 4)]),
+        set(),
+    ),
+    "guards_of_a_page": (lambda d, c: guards.read_many(c, d, range(1, 100)), set()),
+    "forget_jobs": (
+        lambda d, c: retention.forget_jobs(c, d, older_ms=1, after=0, limit=200),
+        set(),
+    ),
+    "forget_attempts": (
+        lambda d, c: retention.forget_attempts(c, d, older_ms=1, after=0, limit=200),
+        set(),
+    ),
+    "forget_signals": (
+        lambda d, c: retention.forget_signals(c, d, older_ms=1, after=0, limit=200),
+        set(),
+    ),
     "newest_signal": (lambda d, c: signals.newest(c, owner="o7"), {"ix_signals_owner"}),
 }
 """What each calls, and the indexes it needs; besides, none may read a table from end to end."""
 
 
-LARGE = {"messages", "jobs", "sessions", "turn_events", "answers", "attempts", "signals"}
+LARGE = {
+    "messages",
+    "jobs",
+    "sessions",
+    "turn_events",
+    "answers",
+    "attempts",
+    "signals",
+}
 
 
 @pytest.mark.parametrize("name", HOT)

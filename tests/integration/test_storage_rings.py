@@ -51,6 +51,23 @@ def test_a_job_is_rung_for_once_in_a_while(worker: Worker, session: StoredSessio
     assert worker.after(AGAIN_MS).ring() == []
 
 
+@pytest.mark.parametrize(
+    ("waited_seconds", "pause_seconds"), [(0, 30), (30, 30), (60, 60), (200, 200), (4000, 300)]
+)
+def test_a_job_that_waits_for_workers_is_rung_for_ever_more_rarely(
+    worker: Worker, session: StoredSession, waited_seconds: int, pause_seconds: int
+) -> None:
+    due = session.make_due(ringing=True)
+    with worker.database.write() as connection:
+        connection.execute(text(f"UPDATE jobs SET run_at = rung_at - {1000 * waited_seconds}"))
+    early = worker.after(1000 * pause_seconds - 10_000)
+    assert not early.any_due()
+    assert early.ring() == []
+    late = worker.after(1000 * pause_seconds)
+    assert late.any_due()
+    assert late.ring() == [due]
+
+
 def test_a_ring_of_the_callers_own_counts(worker: Worker, session: StoredSession) -> None:
     due = session.make_due(ringing=True)
     assert worker.ring() == []

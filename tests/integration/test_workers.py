@@ -65,8 +65,8 @@ class Host:
     def start_worker(self, name: str) -> Child:
         return self.start("tests.worker_program", "--name", name)
 
-    def start_beat(self) -> Child:
-        schedule = str(self._folder / "beat")
+    def start_beat(self, folder: Path | None = None) -> Child:
+        schedule = str((folder or self._folder) / "beat")
         return self.start(
             "celery", "-A", "schedules.app", "beat", "--schedule", schedule, "--pidfile", ""
         )

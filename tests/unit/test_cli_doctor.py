@@ -13,13 +13,13 @@ from afterturn import installation
 from afterturn.doctor.broker import WORKED_QUEUES, check_broker
 from afterturn.doctor.configuration import read_configuration
 from afterturn.doctor.database import check_database
-from afterturn.doctor.finding import Status, within
+from afterturn.doctor.finding import Finding, Status, within
 from afterturn.doctor.guards import check_breakers, check_sessions
 from afterturn.doctor.jobs import check_jobs
 from afterturn.doctor.packages import check_packages
 from afterturn.doctor.slowness import check_slowness
 from afterturn.doctor.summariser import check_summarisers
-from storage import attempts, endpoints, guards, migrate
+from storage import attempts, endpoints, guards, migrate, queue_states
 from storage.attempts import AttemptRecord
 from storage.engine import Database, open_database
 from storage.guards import GuardName
@@ -129,30 +129,45 @@ def test_a_file_that_is_no_database_is_found(tmp_path: Path) -> None:
     assert "not a database" in finding.detail
 
 
-def test_jobs_that_wait_for_long_and_dead_ones_are_warnings(tmp_path: Path) -> None:
+def found_of_jobs(database: Database) -> dict[str, Finding]:
+    return {finding.check: finding for finding in check_jobs(database)}
+
+
+def test_jobs_that_wait_for_long_dead_ones_and_pauses_are_warnings(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'afterturn.db'}"
     with gateway_on(url) as gateway:
         session = gateway.open_session()
     database, findings = check_database(url)
     assert database is not None
     assert {finding.status for finding in findings} == {Status.OK}
-    assert check_jobs(database).status is Status.OK
+    assert {finding.status for finding in check_jobs(database)} == {Status.OK}
     with database.write() as connection:
         make_due(
             connection, database, session.key, kind=JobKind.TURN, queue="turns", trigger="turn"
         )
-    assert check_jobs(database).status is Status.OK
+        connection.exec_driver_sql("UPDATE jobs SET run_at = run_at - 540000")
+    assert {finding.status for finding in check_jobs(database)} == {Status.OK}
     with database.write() as connection:
-        connection.exec_driver_sql("UPDATE jobs SET run_at = run_at - 3600000")
-    waiting = check_jobs(database)
+        connection.exec_driver_sql("UPDATE jobs SET run_at = run_at - 3060000")
+    waiting = found_of_jobs(database)["jobs"]
     assert waiting.status is Status.WARN
     assert "1 due" in waiting.detail
     assert "60 min" in waiting.detail
     assert "afterturn up" in waiting.advice
     with database.write() as connection:
-        connection.exec_driver_sql("UPDATE jobs SET state = 'dead'")
-    assert check_jobs(database).status is Status.WARN
-    assert "1 dead" in check_jobs(database).detail
+        queue_states.pause(connection, database, ["turns"], reason="an upgrade")
+    found = found_of_jobs(database)
+    assert found["jobs"].status is Status.OK
+    assert found["paused queues"].status is Status.WARN
+    assert "turns since" in found["paused queues"].detail
+    assert "(an upgrade)" in found["paused queues"].detail
+    assert "queues resume turns" in found["paused queues"].advice
+    with database.write() as connection:
+        connection.exec_driver_sql("UPDATE jobs SET state = 'dead', reason = 'KeyError'")
+    dead = found_of_jobs(database)["dead jobs"]
+    assert dead.status is Status.WARN
+    assert "1 job given up, 1 of them for the reason 'KeyError'" in dead.detail
+    assert "afterturn dead list" in dead.advice
     database.close()
 
 

@@ -13,6 +13,7 @@ from workers.settings import (
     CompressionSettings,
     Endpoint,
     EndpointError,
+    RetentionSettings,
     ScheduleSettings,
     Settings,
     SummariserSettings,
@@ -100,7 +101,19 @@ def test_workers_and_schedule_have_their_defaults() -> None:
         "lease_seconds": 60,
         "poll_seconds": 0.5,
     }
-    assert ScheduleSettings().model_dump() == {"reconcile_seconds": 10}
+    assert ScheduleSettings().model_dump() == {
+        "reconcile_seconds": 10,
+        "sweep_seconds": 60,
+        "idle_seconds": 60,
+        "retention_seconds": 3600,
+        "database_seconds": 3600,
+    }
+    assert RetentionSettings().model_dump() == {
+        "jobs_days": 7,
+        "attempts_days": 90,
+        "signals_days": 30,
+        "answers_days": 1,
+    }
 
 
 def test_settings_are_frozen() -> None:

@@ -10,6 +10,7 @@ from storage import answers
 from storage.answers import StoredAnswer
 from workers.answers import accept
 from workers.batch.requests import Ask, Requests
+from workers.keeping import keep_answer
 from workers.passages import passages_size
 from workers.summarising import SummariserError
 from workers.workshop import Workshop
@@ -91,8 +92,7 @@ class Asking:
             model_ms=int(1000 * (time.monotonic() - started)),
         )
         self.shop.reach("replied")
-        with self.shop.database.write() as connection:
-            answers.keep(connection, self.shop.database, self.key, ask.question, answer)
+        keep_answer(self.shop, self.key, ask.question, answer)
         return answer
 
 

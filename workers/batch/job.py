@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from sqlalchemy import Connection
+
 from storage import guards, jobs, sessions
 from storage.answers import StoredAnswer
 from storage.errors import FenceLost
@@ -173,6 +175,8 @@ def _held_back(trial: Trial, *, spent: bool) -> HeldBack | None:
     shop, key = trial.shop, trial.claim.session_key
     rules = replace(trial.rules, honours_cooldown=False) if spent else trial.rules
     with shop.database.read() as connection:
+        if _active_again(trial, connection):
+            return HeldBack("the session is not idle any more")
         hold = held_back(
             rules,
             guards.read_all(connection, shop.database, key),
@@ -190,6 +194,15 @@ def _knock(trial: Trial) -> None:
     closed = summariser.why_closed() if isinstance(summariser, Gated) else None
     if closed is not None:
         raise closed
+
+
+def _active_again(trial: Trial, connection: Connection) -> bool:
+    """Whether somebody came back while a pass over an idle session waited for a worker; it will be
+    looked at anew when it has become idle again."""
+    if trial.claim.trigger != Trigger.IDLE:
+        return False
+    idle_ms = sessions.idle_ms(connection, trial.shop.database, trial.claim.session_key)
+    return idle_ms < 1000 * trial.settings.idle_compact_after_seconds
 
 
 def _prune(trial: Trial) -> PrunedEnough | None:

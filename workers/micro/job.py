@@ -13,6 +13,7 @@ from storage.errors import FenceLost
 from storage.jobs import Claim, DueJob
 from workers.answers import accept
 from workers.closing import StaleError, note
+from workers.keeping import keep_answer
 from workers.lease import kept
 from workers.micro.commit import Ending
 from workers.micro.outcomes import Failed, HandedBack, NothingLeft, PassOutcome, Stale
@@ -124,8 +125,7 @@ def _ask(
         model_ms=int(1000 * (time.monotonic() - started)),
     )
     shop.reach("replied")
-    with shop.database.write() as connection:
-        answers.keep(connection, shop.database, claim.session_key, plan.question, answer)
+    keep_answer(shop, claim.session_key, plan.question, answer)
     return answer, reply.requests
 
 

@@ -1,0 +1,64 @@
+"""The jobs table: due, claim, renew, finish, release, bury, ring (ARCHITECTURE.md, *Jobs*).
+
+States: `due` waits for `run_at` and a worker; `running` is held by a worker until its lease ends;
+`done` and `dead` are closed. Of open (due or running) jobs there is at most one per session and
+kind, of running ones at most one per session. The fence grows at every claim; every statement
+here that writes for a holder carries it.
+
+| module | does |
+|---|---|
+| `opening` | make work due, withdraw it |
+| `ringing` | find what to ring for |
+| `choosing` | tell whose turn it is in a queue |
+| `claiming` | take a job, or take it away from a holder |
+| `holding` | what its holder may write |
+"""
+
+from __future__ import annotations
+
+from storage.jobs.choosing import Choice, count_rung, first_due, next_owner, rung
+from storage.jobs.claiming import claim, fence_out, rescue_expired
+from storage.jobs.holding import (
+    bury,
+    check_fence,
+    extend,
+    finish,
+    go_on_as,
+    note_tries,
+    proceed,
+    release,
+    renew,
+)
+from storage.jobs.opening import make_due, withdraw
+from storage.jobs.ringing import any_due, due_in_session, ring_due
+from storage.jobs.terms import MAX_CRASHES, Claim, DueJob, JobKind, JobState
+
+__all__ = [
+    "MAX_CRASHES",
+    "Choice",
+    "Claim",
+    "DueJob",
+    "JobKind",
+    "JobState",
+    "any_due",
+    "bury",
+    "check_fence",
+    "claim",
+    "count_rung",
+    "due_in_session",
+    "extend",
+    "fence_out",
+    "finish",
+    "first_due",
+    "go_on_as",
+    "make_due",
+    "next_owner",
+    "note_tries",
+    "proceed",
+    "release",
+    "renew",
+    "rescue_expired",
+    "ring_due",
+    "rung",
+    "withdraw",
+]

@@ -1,0 +1,223 @@
+"""What the holder of a job may write, as long as it holds the job."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, case, func, select, update
+
+from storage.engine import Database, clock
+from storage.errors import FenceLost
+from storage.jobs.changes import next_cause, stronger_came, unheld
+from storage.jobs.opening import replace_dead
+from storage.jobs.terms import CAUSE, Claim, JobState
+from storage.models import Job, table_of
+
+_J = Job
+_JOBS = table_of(Job)
+
+
+def renew(connection: Connection, database: Database, claim: Claim, *, lease_ms: int) -> bool:
+    """Prolong the lease up to the deadline; False when the job is no longer this holder's.
+
+    A lease that has ended but that nobody has taken over counts as lost too: its holder was
+    stopped for so long that it must not be trusted (F173).
+    """
+    now = database.now()
+    until = now + lease_ms
+    renewed = connection.execute(
+        update(_J)
+        .where(*_mine(claim), _J.lease_until > now, _J.deadline_at > now)
+        .values(
+            lease_until=case((_J.deadline_at < until, _J.deadline_at), else_=until),
+            updated_at=now,
+        )
+    )
+    return renewed.rowcount == 1
+
+
+def check_fence(connection: Connection, claim: Claim) -> None:
+    """Make sure, and for the rest of the transaction, that the job is this holder's.
+
+    Raises `FenceLost`.
+    """
+    if connection.execute(select(_J.id).where(*_mine(claim)).with_for_update()).first() is None:
+        raise FenceLost(claim.job_id, claim.fence)
+
+
+def proceed(
+    connection: Connection, database: Database, claim: Claim, *, lease_ms: int, deadline_ms: int
+) -> None:
+    """Note that a pass was committed: attempts and tries begin anew, and so does the deadline.
+
+    Raises `FenceLost`.
+    """
+    now = database.now()
+    _write(
+        connection,
+        claim,
+        {
+            "attempt": 1,
+            "tries": 0,
+            "lease_until": now + min(lease_ms, deadline_ms),
+            "deadline_at": now + deadline_ms,
+            "updated_at": now,
+        },
+    )
+
+
+def extend(
+    connection: Connection, database: Database, claim: Claim, *, lease_ms: int, deadline_ms: int
+) -> None:
+    """Begin the deadline anew for the next part of a pass. Raises `FenceLost`."""
+    now = database.now()
+    _write(
+        connection,
+        claim,
+        {"lease_until": now + min(lease_ms, deadline_ms), "deadline_at": now + deadline_ms},
+    )
+
+
+def note_tries(connection: Connection, claim: Claim, tries: int) -> None:
+    """Note how often a summary was asked for in vain, lest it be asked for again after a crash.
+
+    Raises `FenceLost`.
+    """
+    _write(connection, claim, {"tries": tries})
+
+
+def finish(connection: Connection, database: Database, claim: Claim) -> bool:
+    """Close the job as done, or make it due again if work arrived meanwhile; True if it is due.
+
+    Raises `FenceLost`.
+    """
+    written = _write(connection, claim, _finished(database.dialect, database.offset_ms))
+    return bool(written["state"] == JobState.DUE)
+
+
+@cache
+def _finished(dialect: str, offset_ms: int) -> dict[str, Any]:
+    """What `finish` writes, built once: every job ends with it."""
+    now = clock(dialect, offset_ms)
+    return {
+        "state": case((_J.again == 1, JobState.DUE), else_=JobState.DONE),
+        "attempt": 0,
+        "tries": 0,
+        "run_at": now,
+        **unheld(now),
+        **next_cause(_J.again == 1),
+    }
+
+
+def release(
+    connection: Connection,
+    database: Database,
+    claim: Claim,
+    *,
+    delay_ms: int,
+    reason: str | None,
+    attempt_counts: bool,
+    tries: int | None = None,
+) -> None:
+    """Put the job back to due, to be run `delay_ms` from now. The fence stays.
+
+    A stronger trigger that arrived meanwhile takes the job over, and does not wait. Without
+    `attempt_counts` the attempt is given back, as for a graceful stop; `tries` are the summaries
+    asked for in vain so far, None leaves them. Raises `FenceLost`.
+    """
+    stronger = stronger_came()
+    now = database.now()
+    _write(
+        connection,
+        claim,
+        {
+            "state": JobState.DUE,
+            "attempt": _J.attempt - (0 if attempt_counts else 1),
+            "tries": case((stronger, 0), else_=_J.tries if tries is None else tries),
+            "run_at": case((stronger, now), else_=now + delay_ms),
+            "reason": reason,
+            **unheld(now),
+            **next_cause(stronger),
+        },
+    )
+
+
+def go_on_as(
+    connection: Connection,
+    database: Database,
+    claim: Claim,
+    *,
+    queue: str,
+    trigger: str,
+    strength: int,
+    delay_ms: int,
+) -> None:
+    """Put the job back to due for another cause, to be run `delay_ms` from now, or at once for a
+    trigger that arrived meanwhile. Raises `FenceLost`."""
+    now = database.now()
+    asked = _J.again == 1
+    follow_up = {"queue": queue, "trigger": trigger, "strength": strength, "options": None}
+    columns = _J.__table__.c
+    cause = {
+        name: case((asked, func.coalesce(columns[f"next_{name}"], columns[name])), else_=value)
+        for name, value in follow_up.items()
+    }
+    _write(
+        connection,
+        claim,
+        {
+            "state": JobState.DUE,
+            "attempt": 0,
+            "tries": 0,
+            "run_at": case((asked, now), else_=now + delay_ms),
+            **unheld(now),
+            **{f"next_{name}": None for name in CAUSE},
+            **cause,
+        },
+    )
+
+
+def bury(
+    connection: Connection, database: Database, claim: Claim, *, reason: str, trace: str
+) -> None:
+    """Close the job as dead, with what happened. Raises `FenceLost`.
+
+    Work that arrived meanwhile gets a job of its own.
+    """
+    now = database.now()
+    written = _write(
+        connection,
+        claim,
+        {
+            "state": JobState.DEAD,
+            "reason": reason,
+            "trace": trace,
+            "failed_first_at": func.coalesce(_J.failed_first_at, now),
+            "failed_last_at": now,
+            **unheld(now),
+            **_untouched("again", *(f"next_{name}" for name in CAUSE)),
+        },
+    )
+    replace_dead(connection, database, written)
+
+
+def _mine(claim: Claim) -> tuple[Any, ...]:
+    return (_J.id == claim.job_id, _J.fence == claim.fence, _J.state == JobState.RUNNING)
+
+
+def _write(connection: Connection, claim: Claim, values: dict[str, Any]) -> RowMapping:
+    written = (
+        connection.execute(
+            update(_JOBS).where(*_mine(claim)).values(**values).returning(*_JOBS.columns)
+        )
+        .mappings()
+        .first()
+    )
+    if written is None:
+        raise FenceLost(claim.job_id, claim.fence)
+    return written
+
+
+def _untouched(*names: str) -> dict[str, Any]:
+    return {name: _J.__table__.c[name] for name in names}

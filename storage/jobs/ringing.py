@@ -1,0 +1,96 @@
+"""What to ring for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection, or_, select, update
+from sqlalchemy import text as sql
+
+from storage.engine import Database
+from storage.jobs.terms import DUE_COLUMNS, KNOWN_KIND, NOT_PAUSED, DueJob, due_job
+from storage.models import DUE_JOB, OPEN_JOB, RUNNING_JOB, Job
+
+_J = Job
+
+
+def ring_due(
+    connection: Connection,
+    database: Database,
+    *,
+    again_after_ms: int,
+    at_latest_ms: int | None = None,
+    limit: int,
+) -> list[DueJob]:
+    """Jobs that are due, unclaimed, and were not rung within `again_after_ms`; notes the ring.
+
+    Strongest first, then those that wait longest. With `at_latest_ms` the pause between two rings
+    of a job grows with the time that it has waited, up to that. Jobs of a paused queue are left
+    out.
+    """
+    now = database.now()
+    # A common table expression is run once; a subquery might be run anew for each row.
+    chosen = (
+        select(_J.id)
+        .where(*_unrung(database, again_after_ms, at_latest_ms))
+        .order_by(_J.strength.desc(), _J.run_at)
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+        .cte("chosen")
+    )
+    rows = connection.execute(
+        update(_J)
+        .where(_J.id.in_(select(chosen.c.id)))
+        .values(rung_at=now)
+        .returning(*DUE_COLUMNS, _J.strength, _J.run_at)
+    ).all()
+    return [
+        due_job(row) for row in sorted(rows, key=lambda row: (-row.strength, row.run_at, row.id))
+    ]
+
+
+def any_due(
+    connection: Connection,
+    database: Database,
+    *,
+    again_after_ms: int,
+    at_latest_ms: int | None = None,
+) -> bool:
+    """Whether `ring_due` or `rescue_expired` would find something. Takes no lock."""
+    due = select(_J.id).where(*_unrung(database, again_after_ms, at_latest_ms))
+    expired = select(_J.id).where(sql(RUNNING_JOB), _J.lease_until <= database.moment())
+    return any(connection.execute(query.limit(1)).first() for query in (due, expired))
+
+
+def due_in_session(connection: Connection, database: Database, key: int) -> list[DueJob]:
+    """The session's jobs that can be claimed now: what a finished job rings for."""
+    rows = connection.execute(
+        select(*DUE_COLUMNS)
+        # Both, since SQLite does not see that a due job is an open one, which has the index.
+        .where(
+            _J.session_key == key,
+            sql(OPEN_JOB),
+            sql(DUE_JOB),
+            KNOWN_KIND,
+            _J.run_at <= database.now(),
+            NOT_PAUSED,
+        )
+        .order_by(_J.strength.desc(), _J.run_at)
+    )
+    return [due_job(row) for row in rows]
+
+
+def _unrung(database: Database, again_after_ms: int, at_latest_ms: int | None) -> tuple[Any, ...]:
+    now, moment = database.now(), database.moment()
+    rung_long_ago = _J.rung_at <= now - again_after_ms
+    if at_latest_ms is not None:
+        # What was not claimed after several rings waits for workers, not for a ring.
+        waited = now - _J.rung_at >= _J.rung_at - _J.run_at
+        rung_long_ago &= waited | (_J.rung_at <= now - at_latest_ms)
+    return (
+        sql(DUE_JOB),
+        KNOWN_KIND,
+        _J.run_at <= moment,
+        or_(_J.rung_at.is_(None), rung_long_ago),
+        NOT_PAUSED,
+    )

@@ -1,0 +1,89 @@
+"""What jobs are called, and how one is given to callers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import ColumnElement, literal_column
+from sqlalchemy import text as sql
+
+from storage.escape import EscapedText
+from storage.models import Job
+
+MAX_CRASHES = 3
+"""Claims in a row that ended without a word, after which a job is dead (it kills its process)."""
+
+CAUSE = ("queue", "trigger", "strength", "options")
+"""What a job owes to the trigger that it is open for; of the next one, in columns `next_…`."""
+
+# As text, since SQLAlchemy does not correlate a subquery with the table of a RETURNING.
+_SESSION_ID: ColumnElement[str] = literal_column(
+    '(SELECT sessions.id FROM sessions WHERE sessions."key" = jobs.session_key)', EscapedText()
+).label("session_id")
+
+DUE_COLUMNS = (Job.id, Job.kind, Job.queue, Job.trigger, _SESSION_ID)
+"""What `due_job` reads."""
+
+
+class JobKind(StrEnum):
+    TURN = "turn"
+    MICRO = "micro"
+    BATCH = "batch"
+
+
+# Jobs of a newer version are left to its workers while both run.
+KNOWN_KIND = Job.kind.in_(list(JobKind))
+
+# A paused queue is neither rung for nor claimed from.
+NOT_PAUSED = sql(
+    "NOT EXISTS (SELECT 1 FROM queue_states"
+    " WHERE queue_states.name = jobs.queue AND paused_at IS NOT NULL)"
+)
+
+
+class JobState(StrEnum):
+    DUE = "due"
+    RUNNING = "running"
+    DONE = "done"
+    DEAD = "dead"
+
+
+@dataclass(frozen=True, slots=True)
+class DueJob:
+    """A job that a worker may claim: what a ring carries. `session` is the owner's id of it."""
+
+    id: int
+    kind: JobKind
+    queue: str
+    trigger: str
+    session: str
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A job that this holder works on. `fence` is its right to write; `tries` is how often a
+    summary was asked for in vain (ENGINE.md §10), apart from the claims that `attempt` counts.
+    `reason` is why its last holder gave it back, None where it did not say; `session` is the
+    owner's id of the session."""
+
+    job_id: int
+    session_key: int
+    kind: JobKind
+    queue: str
+    trigger: str
+    strength: int
+    options: Mapping[str, Any]
+    attempt: int
+    fence: int
+    holder: str
+    tries: int = 0
+    reason: str | None = None
+    session: str = ""
+
+
+def due_job(row: Any) -> DueJob:
+    """The job of a row of `DUE_COLUMNS`."""
+    return DueJob(row.id, JobKind(row.kind), row.queue, row.trigger, row.session_id)

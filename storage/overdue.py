@@ -1,0 +1,136 @@
+"""What scans look for: sessions of which something is due and that nobody will come to.
+
+Each reads what it looks for by an index of its own, in pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, exists, select, tuple_, update
+from sqlalchemy import text as sql
+
+from storage.engine import Database
+from storage.jobs import JobKind, JobState
+from storage.models import (
+    COOLDOWN_GUARD,
+    FAILED_JOB,
+    IDLE_UNSEEN,
+    LIVE_PLACEHOLDER,
+    OPEN_JOB,
+    UNDECIDED,
+    Guard,
+    Job,
+    Session,
+    Summary,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a page ended, so that the next one begins behind it: a time and a session's key."""
+
+    at: int = -1
+    key: int = -1
+
+
+def undecided(connection: Connection, *, after: Place, limit: int) -> list[Place]:
+    """Sessions with a closed turn that nobody has decided about and that have no turn job.
+
+    Not those whose turn job was given up after that turn: it would be given up again.
+    """
+    found = connection.execute(
+        select(Session.key)
+        .where(
+            sql(UNDECIDED),
+            Session.key > after.key,
+            *_left_alone(JobKind.TURN, Session.key, since=Session.active_at),
+        )
+        .order_by(Session.key)
+        .limit(limit)
+    )
+    return [Place(key=key) for key in found.scalars()]
+
+
+def unhealed(connection: Connection, *, after: Place, limit: int) -> list[Place]:
+    """Sessions that show a placeholder and have no batch job, which would heal it.
+
+    Not those whose batch job was given up after the placeholder was made.
+    """
+    shown = Summary.created_at, Summary.session_key
+    found = connection.execute(
+        select(*shown)
+        .where(
+            sql(LIVE_PLACEHOLDER),
+            tuple_(*shown) > (after.at, after.key),
+            *_left_alone(JobKind.BATCH, Summary.session_key, since=Summary.created_at),
+        )
+        .order_by(*shown)
+        .limit(limit)
+    )
+    return [Place(at, key) for at, key in found]
+
+
+def rested(connection: Connection, database: Database, *, after: Place, limit: int) -> list[Place]:
+    """Sessions whose cooldown has ended without a look at what it held back, and that have no
+    turn job. Not those whose turn job was given up since then."""
+    ended = Guard.until_at, Guard.session_key
+    found = connection.execute(
+        select(*ended)
+        .where(
+            sql(COOLDOWN_GUARD),
+            Guard.until_at <= database.moment(),
+            tuple_(*ended) > (after.at, after.key),
+            *_left_alone(JobKind.TURN, Guard.session_key, since=Guard.until_at),
+        )
+        .order_by(*ended)
+        .limit(limit)
+    )
+    return [Place(at or 0, key) for at, key in found]
+
+
+def idle(
+    connection: Connection, database: Database, *, idle_ms: int, after: Place, limit: int
+) -> list[Place]:
+    """Sessions that were idle for `idle_ms` and that nobody has looked at since they were active,
+    longest idle first. Ended and archived ones are left out."""
+    quiet = Session.idle_since, Session.key
+    found = connection.execute(
+        select(*quiet)
+        .where(
+            sql(IDLE_UNSEEN),
+            Session.idle_since <= database.moment() - idle_ms,
+            tuple_(*quiet) > (after.at, after.key),
+        )
+        .order_by(*quiet)
+        .limit(limit)
+    )
+    return [Place(at or 0, key) for at, key in found]
+
+
+def note_idle_look(connection: Connection, seen: Sequence[Place]) -> None:
+    """Note that idle sessions were looked at as they were found: until one is active again, it is
+    not idle anew."""
+    connection.execute(
+        update(Session)
+        .where(
+            Session.key.in_([place.key for place in seen]),
+            Session.idle_since <= max((place.at for place in seen), default=0),
+        )
+        .values(idle_since=None)
+    )
+
+
+def _left_alone(kind: JobKind, key: Any, *, since: Any) -> tuple[ColumnElement[bool], ...]:
+    """No open job of the kind, and none that was given up `since` then."""
+    of_kind = (Job.session_key == key, Job.kind == kind)
+    is_open = exists().where(*of_kind, sql(OPEN_JOB))
+    given_up = exists().where(
+        *of_kind,
+        sql(FAILED_JOB),
+        Job.state.in_((JobState.DEAD, JobState.DONE)),
+        Job.failed_last_at >= since,
+    )
+    return ~is_open, ~given_up

@@ -1,0 +1,90 @@
+"""Forget what nobody needs any more, page by page. Never messages, summaries or events.
+
+Pages follow the numbers of rows, which grow with time, and end at the first young one, so that
+each reads what it deletes and hardly more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, delete, exists, select, tuple_
+from sqlalchemy import text as sql
+
+from storage.engine import Database
+from storage.jobs import JobState
+from storage.models import OPEN_JOB, Answer, Attempt, Job, ScheduleSlot, Signal
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """How many rows were deleted, and the number behind which the next page begins; None when
+    there is nothing more that is old enough."""
+
+    deleted: int
+    last: int | None
+
+
+def forget_attempts(
+    connection: Connection, database: Database, *, older_ms: int, after: int, limit: int
+) -> Page:
+    """Delete records of tries."""
+    return _forget(connection, database, Attempt, older_ms=older_ms, after=after, limit=limit)
+
+
+def forget_signals(
+    connection: Connection, database: Database, *, older_ms: int, after: int, limit: int
+) -> Page:
+    """Delete signals, heard or not."""
+    return _forget(connection, database, Signal, older_ms=older_ms, after=after, limit=limit)
+
+
+def forget_jobs(
+    connection: Connection, database: Database, *, older_ms: int, after: int, limit: int
+) -> Page:
+    """Delete jobs that were finished that long ago. Dead ones are left to operators."""
+    finished = (Job.state == JobState.DONE) & (Job.updated_at <= database.now() - older_ms)
+    return _forget(
+        connection, database, Job, older_ms=older_ms, after=after, limit=limit, where=finished
+    )
+
+
+def forget_answers(connection: Connection, database: Database, *, older_ms: int, limit: int) -> int:
+    """Delete answers of models for which no job is open that could commit them; gives how many."""
+    waits = exists().where(Job.session_key == Answer.session_key, sql(OPEN_JOB))
+    key = (Answer.session_key, Answer.question)
+    old = select(*key).where(Answer.created_at <= database.moment() - older_ms, ~waits).limit(limit)
+    return connection.execute(delete(Answer).where(tuple_(*key).in_(old))).rowcount
+
+
+def forget_slots(connection: Connection, database: Database, *, older_ms: int, limit: int) -> int:
+    """Delete ticks of the schedule; gives how many."""
+    key = (ScheduleSlot.schedule, ScheduleSlot.slot)
+    old = select(*key).where(ScheduleSlot.taken_at <= database.now() - older_ms).limit(limit)
+    return connection.execute(delete(ScheduleSlot).where(tuple_(*key).in_(old))).rowcount
+
+
+def _forget(
+    connection: Connection,
+    database: Database,
+    table: Any,
+    *,
+    older_ms: int,
+    after: int,
+    limit: int,
+    where: ColumnElement[bool] | None = None,
+) -> Page:
+    is_old = table.created_at <= database.now() - older_ms
+    rows = connection.execute(
+        select(table.id, is_old.label("is_old"))
+        .where(table.id > after)
+        .order_by(table.id)
+        .limit(limit)
+    ).all()
+    old = [row.id for row in rows if row.is_old]
+    if not old:
+        return Page(0, None)
+    gone = delete(table).where(table.id.in_(old))
+    deleted = connection.execute(gone if where is None else gone.where(where)).rowcount
+    return Page(deleted, old[-1] if len(old) == limit else None)

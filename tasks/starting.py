@@ -1,0 +1,45 @@
+"""A look at what is due when a worker starts: whatever happened while none ran is found at once."""
+
+from __future__ import annotations
+
+import logging
+from threading import Thread
+
+from celery import Celery, signals
+
+from storage.errors import StorageError
+from tasks.conclusion import WorkshopSource
+from tasks.ring import ring
+from workers.reconcile import reconcile
+from workers.sweep import sweep
+
+log = logging.getLogger(__name__)
+
+
+class StartLook:
+    """Looks once, in the background, when the worker of an application is ready."""
+
+    def __init__(self, app: Celery, workshop: WorkshopSource) -> None:
+        self._app = app
+        self._workshop = workshop
+        # Kept by this object: Celery holds receivers weakly.
+        signals.worker_ready.connect(self._on_ready)
+
+    def close(self) -> None:
+        """Look for nothing any more."""
+        signals.worker_ready.disconnect(self._on_ready)
+
+    def _on_ready(self, sender: object, **_facts: object) -> None:
+        if getattr(sender, "app", None) is self._app:
+            Thread(target=self._look, name="afterturn-start-look", daemon=True).start()
+
+    def _look(self) -> None:
+        try:
+            shop = self._workshop()
+            sweep(shop)
+            ring(self._app, reconcile(shop))
+        except StorageError as error:
+            log.warning("no look at what is due at the start: %s", error)
+        except Exception:
+            # The schedule looks again soon.
+            log.exception("the look at what is due at the start failed")

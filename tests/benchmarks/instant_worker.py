@@ -1,0 +1,58 @@
+"""A worker whose summariser takes no time, and that knows a task which does nothing.
+
+    python -m tests.benchmarks.instant_worker --name one --concurrency 8
+
+The same process serves both sides of a comparison; for the rest it is `tests.worker_program`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from dataclasses import replace
+
+from celery import Celery
+
+from tasks.application import ProcessWorkshop
+from tests.benchmarks.summariser import InstantSummariser
+from tests.worker_program import run
+from workers.workshop import Workshop
+
+NOTHING = "benchmark.nothing"
+
+
+class InstantWorkshop(ProcessWorkshop):
+    """The workshop of a process, with an instant summariser."""
+
+    def _make(self) -> Workshop:
+        shop = super()._make()
+        shop.summariser.close()
+        # Two processes must not write the same text.
+        return replace(shop, summariser=InstantSummariser(first=1 + 1000 * os.getpid()))
+
+
+def add_nothing(app: Celery) -> None:
+    """Give `app` the task that does nothing, with the arguments of ours."""
+
+    @app.task(name=NOTHING, shared=False)
+    def nothing(job_id: int, **_facts: object) -> None:
+        """Nothing."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--name", required=True)
+    parser.add_argument("--concurrency", type=int, required=True)
+    options = parser.parse_args()
+    run(
+        options.name,
+        concurrency=options.concurrency,
+        kind=InstantWorkshop,
+        prepare=add_nothing,
+        # A line per task would be a good part of a task that does nothing.
+        log_level="WARNING",
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""Points of a job at which a worker of a chaos run dies or freezes when its monkey says so."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from tasks.application import ProcessWorkshop
+from workers.workshop import Workshop
+
+POINTS = (
+    "claimed",
+    "decided",
+    "planned",
+    "replied",
+    "answered",
+    "before-commit",
+    "after-commit",
+)
+"""Where the jobs call `Workshop.reach`; `before-commit` lies inside of a transaction."""
+
+
+def doomed_workshop(order: Path) -> type[ProcessWorkshop]:
+    """A workshop whose jobs obey the file `order`: `SIGKILL before-commit` or the like."""
+
+    class DoomedWorkshop(ProcessWorkshop):
+        def _make(self) -> Workshop:
+            return replace(super()._make(), reach=_obeying(order))
+
+    return DoomedWorkshop
+
+
+def _obeying(order: Path) -> Callable[[str], None]:
+    def reach(point: str) -> None:
+        try:
+            name, wanted = order.read_text().split()
+        except (OSError, ValueError):
+            return
+        if wanted == point:
+            order.unlink(missing_ok=True)
+            os.kill(os.getpid(), signal.Signals[name])
+
+    return reach

@@ -1,0 +1,118 @@
+"""Queues that are paused: nothing is rung for or claimed there, and nothing is lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from storage import jobs, queue_states
+from storage.engine import Database
+from storage.jobs import JobKind, JobState
+from tests.gateways import url_of
+from tests.stored_jobs import AGAIN_MS, Worker
+from tests.stored_session import StoredSession
+from workers.local_summariser import LocalSummariser
+from workers.settings import Settings
+from workers.settings_file import SettingsSource
+from workers.work import NotClaimed, work_in_turn
+from workers.workshop import Workshop
+
+
+@pytest.fixture
+def worker(database: Database) -> Worker:
+    return Worker(database)
+
+
+@pytest.fixture
+def session(database: Database) -> StoredSession:
+    return StoredSession.create(database)
+
+
+def pause(database: Database, *names: str, reason: str = "") -> None:
+    with database.write() as connection:
+        queue_states.pause(connection, database, names, reason=reason)
+
+
+def resume(database: Database, *names: str) -> list[str]:
+    with database.write() as connection:
+        return queue_states.resume(connection, names)
+
+
+def paused(database: Database) -> list[tuple[str, str]]:
+    with database.read() as connection:
+        return [(queue.name, queue.reason) for queue in queue_states.paused(connection)]
+
+
+def test_a_paused_queue_is_neither_rung_for_nor_claimed_from(
+    database: Database, worker: Worker, session: StoredSession
+) -> None:
+    turn, micro = session.make_due(), session.make_due(JobKind.MICRO)
+    pause(database, turn.queue)
+    assert worker.ring() == [micro]
+    assert not worker.any_due()
+    assert worker.due_in(session.key) == [micro]
+    assert worker.claim(turn.id) is None
+    assert worker.claim(micro.id) is not None
+
+
+def test_a_ring_for_a_paused_queue_works_nothing_of_it(
+    database: Database, worker: Worker, session: StoredSession
+) -> None:
+    due = session.make_due(ringing=True)
+    StoredSession.create(database, owner="another").make_due(ringing=True)
+    pause(database, due.queue)
+    settings = SettingsSource.fixed(Settings(database_url=url_of(database)))
+    assert work_in_turn(Workshop(database, settings, LocalSummariser()), due.id) == NotClaimed()
+    assert worker.job(due.id).attempt == 0
+
+
+def test_what_runs_goes_on_and_what_arrives_is_kept(
+    database: Database, worker: Worker, session: StoredSession
+) -> None:
+    claim = worker.take(session.make_due())
+    pause(database, "turns")
+    assert worker.renew(claim)
+    session.make_due()
+    assert worker.finish(claim)
+    assert worker.job(claim.job_id).state is JobState.DUE
+    assert worker.claim(claim.job_id) is None
+
+
+def test_a_queue_that_goes_on_is_rung_for_again(
+    database: Database, worker: Worker, session: StoredSession
+) -> None:
+    due = session.make_due(ringing=True)
+    pause(database, "turns", "batch")
+    later = worker.after(AGAIN_MS)
+    assert later.ring() == []
+    assert resume(database, "turns", "micro") == ["turns"]
+    assert paused(database) == [("batch", "")]
+    assert later.ring() == [due]
+    assert later.claim(due.id) is not None
+
+
+def test_a_pause_says_why_and_since_when(database: Database) -> None:
+    pause(database, "turns", reason="an upgrade")
+    with database.read() as connection:
+        (first,) = queue_states.paused(connection)
+    pause(database, "turns", "micro", reason="still the upgrade")
+    with database.read() as connection:
+        micro, second = queue_states.paused(connection)
+        assert queue_states.is_paused(connection, "micro")
+        assert not queue_states.is_paused(connection, "batch")
+    assert (second.name, second.since, second.reason) == ("turns", first.since, "still the upgrade")
+    assert micro.since >= first.since > 0
+    assert resume(database, "turns", "micro") == ["micro", "turns"]
+    assert resume(database, "turns") == []
+    pause(database, "turns")
+    assert paused(database) == [("turns", "")]
+
+
+def test_a_lease_that_ended_is_rescued_in_a_paused_queue_too(
+    database: Database, worker: Worker, session: StoredSession
+) -> None:
+    claim = worker.take(session.make_due())
+    pause(database, "turns")
+    with database.write() as connection:
+        assert jobs.fence_out(connection, database, session.key, JobKind.TURN)
+    assert worker.job(claim.job_id).state is JobState.DUE
+    assert worker.ring() == []
