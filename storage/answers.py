@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Any
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, bindparam, delete, select
 
-from storage.engine import Database, insert_into
-from storage.models import Answer
+from storage.engine import Database, clock, insert_of
+from storage.models import Answer, table_of
+
+_ANSWERS = table_of(Answer)
+_GIVEN = ("text", "model", "prompt_tokens", "completion_tokens", "model_ms")
+_TO_QUESTION = (
+    _ANSWERS.c.session_key == bindparam("key"),
+    _ANSWERS.c.question == bindparam("asked"),
+)
+# Built once, since every pass runs them.
+_FIND = select(*(_ANSWERS.c[name] for name in _GIVEN)).where(*_TO_QUESTION)
+_DROP = delete(_ANSWERS).where(*_TO_QUESTION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,15 +35,7 @@ class StoredAnswer:
 
 def find(connection: Connection, key: int, question: str) -> StoredAnswer | None:
     """The answer to a question of this session, if it was given already."""
-    row = connection.execute(
-        select(
-            Answer.text,
-            Answer.model,
-            Answer.prompt_tokens,
-            Answer.completion_tokens,
-            Answer.model_ms,
-        ).where(Answer.session_key == key, Answer.question == question)
-    ).first()
+    row = connection.execute(_FIND, {"key": key, "asked": question}).first()
     return None if row is None else StoredAnswer(*row)
 
 
@@ -40,30 +44,34 @@ def keep(
 ) -> None:
     """Store an answer; the first one to a question stays."""
     connection.execute(
-        insert_into(connection, Answer)
-        .values(
-            session_key=key,
-            question=question,
-            text=answer.text,
-            model=answer.model,
-            prompt_tokens=answer.prompt_tokens,
-            completion_tokens=answer.completion_tokens,
-            model_ms=answer.model_ms,
-            created_at=database.now(),
-        )
-        .on_conflict_do_nothing()
+        _keep(database.dialect, database.offset_ms),
+        {"session_key": key, "question": question, **asdict(answer)},
     )
 
 
 def drop(connection: Connection, key: int, question: str) -> None:
     """Forget an answer: it was committed or is of no use."""
-    connection.execute(delete(Answer).where(Answer.session_key == key, Answer.question == question))
+    connection.execute(_DROP, {"key": key, "asked": question})
 
 
 def drop_all(connection: Connection, key: int, *, prefix: str = "", but: str = "") -> None:
     """Forget every answer of a session to questions that begin with `prefix` and not with `but`,
     when none of them is waited for."""
-    which = [Answer.session_key == key, Answer.question.startswith(prefix, autoescape=True)]
+    connection.execute(_drop_all(prefix, but), {"key": key})
+
+
+@cache
+def _keep(dialect: str, offset_ms: int) -> Any:
+    given: dict[str, Any] = {name: bindparam(name) for name in ("session_key", "question", *_GIVEN)}
+    statement = insert_of(dialect, _ANSWERS).values(**given, created_at=clock(dialect, offset_ms))
+    return statement.on_conflict_do_nothing()
+
+
+@cache
+def _drop_all(prefix: str, but: str) -> Any:
+    which = [_ANSWERS.c.session_key == bindparam("key")]
+    if prefix:
+        which.append(_ANSWERS.c.question.startswith(prefix, autoescape=True))
     if but:
-        which.append(~Answer.question.startswith(but, autoescape=True))
-    connection.execute(delete(Answer).where(*which))
+        which.append(~_ANSWERS.c.question.startswith(but, autoescape=True))
+    return delete(_ANSWERS).where(*which)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Any
 
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection, bindparam, func, insert, select
 
-from storage.engine import Database
+from storage.engine import Database, clock
 from storage.models import Attempt, table_of
 
 
@@ -53,10 +55,15 @@ _COLUMNS = tuple(getattr(Attempt, name) for name in _FIELDS)
 def record(connection: Connection, database: Database, key: int, attempt: AttemptRecord) -> None:
     """Store what a try did."""
     connection.execute(
-        insert(table_of(Attempt)).values(
-            session_key=key, created_at=database.now(), **asdict(attempt)
-        )
+        _record(database.dialect, database.offset_ms), {"session_key": key, **asdict(attempt)}
     )
+
+
+@cache
+def _record(dialect: str, offset_ms: int) -> Any:
+    """The statement of `record`, built once: every pass runs it."""
+    given: dict[str, Any] = {name: bindparam(name) for name in ("session_key", *_FIELDS)}
+    return insert(table_of(Attempt)).values(**given, created_at=clock(dialect, offset_ms))
 
 
 def newest(connection: Connection, key: int, *, limit: int) -> list[AttemptRecord]:

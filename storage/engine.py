@@ -23,8 +23,15 @@ from sqlalchemy import (
     select,
 )
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DataError,
+    DBAPIError,
+    IntegrityError,
+    InvalidatePoolError,
+)
 from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from storage.errors import DatabaseUnavailable, StorageError
 
@@ -42,7 +49,12 @@ _NOTICE_LOST_HOST = {
     "keepalives_count": 3,
     "tcp_user_timeout": 25_000,
 }
+TRUSTED_SECONDS = 0.2
+"""How long after its last use a connection to PostgreSQL is used without asking whether it is
+still there: asking takes as long as several statements, and a restart takes longer than this."""
+
 _LOOK_SECONDS = 0.01
+_IDLE_SINCE = "afterturn_idle_since"
 _WRITING = "afterturn_writing"
 _BARE = "afterturn_bare"
 _UNTOUCHED = "nothing was stored"
@@ -296,7 +308,6 @@ def _open_postgresql(url: URL, pool_size: int) -> Engine:
     engine = create_engine(
         url.set(drivername="postgresql+psycopg"),
         hide_parameters=True,
-        pool_pre_ping=True,
         pool_size=pool_size,
         max_overflow=pool_size,
         connect_args={
@@ -305,9 +316,32 @@ def _open_postgresql(url: URL, pool_size: int) -> Engine:
             **_NOTICE_LOST_HOST,
         },
     )
+    _ping_when_idle(engine)
     if "options" not in url.query:
         event.listen(engine, "connect", _bound_silence)
     return engine
+
+
+def _ping_when_idle(engine: Engine) -> None:
+    """Make sure that a connection that was idle is still there before it is used; if it is not,
+    none of those of its time is."""
+
+    @event.listens_for(engine, "checkin")
+    def note(_connection: Any, record: ConnectionPoolEntry) -> None:
+        record.info[_IDLE_SINCE] = time.monotonic()
+
+    @event.listens_for(engine, "checkout")
+    def look(connection: Any, record: ConnectionPoolEntry, _proxy: Any) -> None:
+        since = record.info.get(_IDLE_SINCE)
+        if since is None or time.monotonic() - since < TRUSTED_SECONDS:
+            return
+        dialect = engine.dialect
+        try:
+            dialect.do_ping(connection)
+        except dialect.loaded_dbapi.Error as error:
+            if not dialect.is_disconnect(error, connection, None):
+                raise
+            raise InvalidatePoolError from error
 
 
 def _bound_silence(connection: Any, _record: Any) -> None:

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import BigInteger, Connection, bindparam, insert, select
 from sqlalchemy import text as sql
 
 from storage.models import REPORTED, TurnEvent, table_of
 
 # Into the table, not the mapped class: it is built once and takes no detour.
 _INSERT = insert(table_of(TurnEvent))
+_NEWEST_REPORT = (
+    select(TurnEvent.id, TurnEvent.usage, TurnEvent.revision, TurnEvent.view_tokens)
+    .where(
+        TurnEvent.session_key == bindparam("key"),
+        TurnEvent.id > bindparam("after", type_=BigInteger),
+        sql(REPORTED),
+    )
+    .order_by(TurnEvent.id.desc())
+    .limit(1)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +61,7 @@ class Report:
 
 def newest_report(connection: Connection, key: int, *, after: int) -> Report | None:
     """The session's last usage report whose event has a number above `after`."""
-    row = connection.execute(
-        select(TurnEvent.id, TurnEvent.usage, TurnEvent.revision, TurnEvent.view_tokens)
-        .where(TurnEvent.session_key == key, TurnEvent.id > after, sql(REPORTED))
-        .order_by(TurnEvent.id.desc())
-        .limit(1)
-    ).first()
+    row = connection.execute(_NEWEST_REPORT, {"key": key, "after": after}).first()
     return None if row is None else Report(row.id, row.usage or "", row.revision, row.view_tokens)
 
 

@@ -5,12 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, case, delete, func, literal, select
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    bindparam,
+    case,
+    delete,
+    func,
+    literal,
+    select,
+)
 
-from storage.engine import Database, insert_into
-from storage.models import Guard, Session
+from storage.engine import Database, clock, insert_into
+from storage.models import Guard, Session, table_of
 
 
 class GuardName(StrEnum):
@@ -77,9 +88,7 @@ class HeldSession:
 
 def read_all(connection: Connection, database: Database, key: int) -> dict[GuardName, GuardRecord]:
     """Every guard of a session that this version knows."""
-    found = connection.execute(
-        select(Guard.name, *_record(database)).where(Guard.session_key == key, _KNOWN)
-    )
+    found = connection.execute(_read_all(database.dialect, database.offset_ms), {"key": key})
     return {GuardName(name): GuardRecord(*record) for name, *record in found}
 
 
@@ -128,7 +137,7 @@ def put(
 
 def clear(connection: Connection, key: int, *names: GuardName) -> None:
     """Take guards away."""
-    connection.execute(delete(Guard).where(Guard.session_key == key, Guard.name.in_(names)))
+    connection.execute(_clear(names), {"key": key})
 
 
 def clear_ended(connection: Connection, database: Database, key: int, name: GuardName) -> None:
@@ -164,12 +173,30 @@ def holding(
     ]
 
 
+@cache
+def _read_all(dialect: str, offset_ms: int) -> Any:
+    """The statement of `read_all`, built once: every job runs it."""
+    return select(Guard.name, *_fields(clock(dialect, offset_ms))).where(
+        Guard.session_key == bindparam("key"), _KNOWN
+    )
+
+
+@cache
+def _clear(names: tuple[GuardName, ...]) -> Any:
+    guards = table_of(Guard)
+    return delete(guards).where(guards.c.session_key == bindparam("key"), guards.c.name.in_(names))
+
+
 # Guards of a newer version are left alone while both run.
 _KNOWN = Guard.name.in_(list(GuardName))
 
 
 def _record(database: Database) -> tuple[Any, ...]:
-    left = func.coalesce(Guard.until_at - database.now(), literal(0, BigInteger))
+    return _fields(database.now())
+
+
+def _fields(now: ColumnElement[int]) -> tuple[Any, ...]:
+    left = func.coalesce(Guard.until_at - now, literal(0, BigInteger))
     return (
         Guard.count.expression,
         Guard.subject.expression,

@@ -8,11 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import (
+    BigInteger,
+    BindParameter,
     ColumnElement,
     Connection,
+    CursorResult,
     RowMapping,
     Select,
     Text,
+    bindparam,
     insert,
     literal_column,
     or_,
@@ -22,6 +26,7 @@ from sqlalchemy import (
 )
 from sqlalchemy import text as sql
 
+from storage.escape import unescape
 from storage.models import (
     AGENT_ROW,
     LIVE,
@@ -41,18 +46,50 @@ _M = Message
 _MARKER_LAST: ColumnElement[int] = literal_column(
     "CASE WHEN messages.kind = 'message' THEN 0 ELSE 1 END"
 )
+# As the driver gives it: outlines are read by the hundred, and a type that looks at each value
+# takes longer than the database.
 _OUTLINE = (
     _M.id,
     _M.position,
     type_coerce(_M.kind, Text).label("kind"),
-    _M.role,
+    type_coerce(_M.role, Text).label("role"),
     type_coerce(_M.origin, Text).label("origin"),
     _M.opens_turn,
     _M.tokens,
-    _M.call_ids,
-    _M.answer_ids,
+    type_coerce(_M.call_ids, Text).label("call_ids"),
+    type_coerce(_M.answer_ids, Text).label("answer_ids"),
     _M.summary_id,
 )
+_KEY = bindparam("key", type_=BigInteger)
+_START = bindparam("start", type_=BigInteger)
+_BEFORE = bindparam("before", type_=BigInteger)
+_LIMIT = bindparam("limit", type_=BigInteger)
+# Built once, since every job runs them and building takes longer than the database.
+_FORWARD = (
+    select(*_OUTLINE)
+    .where(_M.session_key == _KEY, sql(LIVE), _M.position >= _START)
+    .order_by(_M.position, _MARKER_LAST)
+    .limit(_LIMIT)
+)
+_BACKWARD = (
+    select(*_OUTLINE)
+    .where(_M.session_key == _KEY, sql(LIVE))
+    .order_by(_M.position.desc(), _MARKER_LAST.desc())
+    .limit(_LIMIT)
+)
+_AGENT_ROWS = (
+    select(*_OUTLINE)
+    .where(_M.session_key == _KEY, sql(AGENT_ROW), _M.position >= _START, _M.position < _BEFORE)
+    .order_by(_M.position)
+    .limit(_LIMIT)
+)
+_NEWEST_REQUEST = (
+    select(_M.position)
+    .where(_M.session_key == _KEY, sql(OPENS_TURN), _M.active == 1)
+    .order_by(_M.position.desc())
+    .limit(1)
+)
+_REQUEST_BEFORE = _NEWEST_REQUEST.where(_M.position < _BEFORE)
 _KINDS = {kind.value: kind for kind in Kind}
 _ORIGINS: dict[str | None, Origin | None] = {
     None: None,
@@ -60,6 +97,14 @@ _ORIGINS: dict[str | None, Origin | None] = {
 }
 # Into the table, not the mapped class, whose bulk inserts take longer than the database.
 _INSERT = insert(table_of(_M))
+_ARCHIVE = (
+    update(table_of(_M))
+    .where(
+        table_of(_M).c.id.in_(bindparam("ids", type_=BigInteger, expanding=True)),
+        table_of(_M).c.active == 1,
+    )
+    .values(active=0, compacted=1, absorbed_by=bindparam("absorber", type_=BigInteger))
+)
 _VISIBLE = or_(_M.active == 1, _M.compacted == 1)
 
 
@@ -140,12 +185,8 @@ def read_view(connection: Connection, key: int) -> list[Row]:
 
 def read_outline(connection: Connection, key: int) -> list[Row]:
     """Outlines of the live view, whole, in view order."""
-    return _outlines(
-        connection,
-        select(*_OUTLINE)
-        .where(_M.session_key == key, sql(LIVE))
-        .order_by(_M.position, _MARKER_LAST),
-    )
+    query = select(*_OUTLINE).where(_M.session_key == key, sql(LIVE))
+    return _outlines(connection.execute(query.order_by(_M.position, _MARKER_LAST)))
 
 
 def read_between(connection: Connection, key: int, *, first: int, last: int) -> list[Row]:
@@ -184,69 +225,52 @@ def read_absorbed(connection: Connection, key: int, summary_id: int) -> list[Row
 
 def read_rows(connection: Connection, key: int, positions: Sequence[int]) -> list[Row]:
     """The live messages at `positions`, in view order. Markers are left out."""
-    return _read(
-        connection,
-        _whole(key).where(
-            sql("messages." + LIVE), _M.position.in_(positions), _M.kind == Kind.MESSAGE
-        ),
-    )
+    found = connection.execute(_AT, {"key": key, "positions": positions})
+    return [_row(row) for row in found.mappings()]
 
 
 def read_forward(connection: Connection, key: int, *, start: int, limit: int) -> list[Row]:
     """Outlines of the first `limit` live rows at or behind position `start`."""
-    return _outlines(
-        connection,
-        select(*_OUTLINE)
-        .where(_M.session_key == key, sql(LIVE), _M.position >= start)
-        .order_by(_M.position, _MARKER_LAST)
-        .limit(limit),
-    )
+    return _outlines(connection.execute(_FORWARD, {"key": key, "start": start, "limit": limit}))
 
 
 def read_backward(connection: Connection, key: int, *, limit: int) -> list[Row]:
     """Outlines of the last `limit` live rows, in view order."""
-    return _outlines(
-        connection,
-        select(*_OUTLINE)
-        .where(_M.session_key == key, sql(LIVE))
-        .order_by(_M.position.desc(), _MARKER_LAST.desc())
-        .limit(limit),
-    )[::-1]
+    return _outlines(connection.execute(_BACKWARD, {"key": key, "limit": limit}))[::-1]
 
 
 def read_markers(connection: Connection, key: int) -> list[Row]:
     """The live markers with their summaries, in view order."""
+    found = connection.execute(_MARKERS, {"key": key}).mappings()
     # Ordered here: SQLite would walk the whole live view to have them in order.
-    query = _whole(key).where(sql("messages." + LIVE_MARKER)).order_by(None)
-    return sorted(_read(connection, query), key=lambda row: row.order)
+    return sorted(map(_row, found), key=lambda row: row.order)
 
 
-def agent_rows(connection: Connection, key: int, *, start: int, limit: int) -> list[Row]:
-    """Outlines of the first `limit` live rows at or behind `start` that neither a person nor the
-    system wrote. The rows of people between them are not read."""
-    return _outlines(
-        connection,
-        select(*_OUTLINE)
-        .where(_M.session_key == key, sql(AGENT_ROW), _M.position >= start)
-        .order_by(_M.position)
-        .limit(limit),
-    )
+def agent_rows(
+    connection: Connection, key: int, *, start: int, before: int, limit: int
+) -> list[Row]:
+    """Outlines of the first `limit` live rows from `start` on and before position `before` that
+    neither a person nor the system wrote. The rows of people between them are not read."""
+    given = {"key": key, "start": start, "before": before, "limit": limit}
+    return _outlines(connection.execute(_AGENT_ROWS, given))
 
 
 def live_calls_before(connection: Connection, key: int, position: int) -> frozenset[str]:
     """Ids of the tool calls that live rows before `position` make."""
     found = connection.execute(
-        select(_M.call_ids).where(_M.session_key == key, sql(LIVE_CALLS), _M.position < position)
+        select(type_coerce(_M.call_ids, Text)).where(
+            _M.session_key == key, sql(LIVE_CALLS), _M.position < position
+        )
     ).scalars()
     return frozenset(call for ids in found for call in _tuple(ids))
 
 
 def newest_request(connection: Connection, key: int, *, before: int | None = None) -> int | None:
     """Position of the newest live request, or of the newest before position `before`."""
-    query = select(_M.position).where(_M.session_key == key, sql(OPENS_TURN), _M.active == 1)
-    if before is not None:
-        query = query.where(_M.position < before)
-    return connection.execute(query.order_by(_M.position.desc()).limit(1)).scalar_one_or_none()
+    if before is None:
+        return connection.execute(_NEWEST_REQUEST, {"key": key}).scalar_one_or_none()
+    found = connection.execute(_REQUEST_BEFORE, {"key": key, "before": before})
+    return found.scalar_one_or_none()
 
 
 def request_before(connection: Connection, key: int, position: int) -> Row | None:
@@ -288,11 +312,7 @@ def archive(connection: Connection, ids: Sequence[int], *, summary_id: int) -> i
     """Take live rows out of the view, absorbed by a summary; gives how many were still live."""
     if not ids:
         return 0
-    return connection.execute(
-        update(_M)
-        .where(_M.id.in_(ids), _M.active == 1)
-        .values(active=0, compacted=1, absorbed_by=summary_id)
-    ).rowcount
+    return connection.execute(_ARCHIVE, {"ids": ids, "absorber": summary_id}).rowcount
 
 
 def archive_between(
@@ -375,7 +395,7 @@ def rewind(connection: Connection, key: int, *, cut: int) -> tuple[Amount, int]:
     return Amount(len(tokens), sum(tokens)), len(tokens) + archived
 
 
-def _whole(key: int) -> Select[*tuple[Any, ...]]:
+def _whole(key: int | BindParameter[int]) -> Select[*tuple[Any, ...]]:
     return (
         select(*_OUTLINE, _M.content, _M.fields, Summary.text.label("summary"), Summary.verbatim)
         .outerjoin(Summary, Summary.id == _M.summary_id)
@@ -384,18 +404,26 @@ def _whole(key: int) -> Select[*tuple[Any, ...]]:
     )
 
 
+_MARKERS = _whole(_KEY).where(sql("messages." + LIVE_MARKER)).order_by(None)
+_AT = _whole(_KEY).where(
+    sql("messages." + LIVE),
+    _M.position.in_(bindparam("positions", type_=BigInteger, expanding=True)),
+    _M.kind == Kind.MESSAGE,
+)
+
+
 def _read(connection: Connection, query: Select[*tuple[Any, ...]]) -> list[Row]:
     return [_row(found) for found in connection.execute(query).mappings()]
 
 
-def _outlines(connection: Connection, query: Select[*tuple[Any, ...]]) -> list[Row]:
+def _outlines(found: CursorResult[*tuple[Any, ...]]) -> list[Row]:
     """As `_read`, for rows without text: by the thousand for a batch pass, so without detours."""
     return [
         Row(
             id=id_,
             position=position,
             kind=_KINDS[kind],
-            role=role,
+            role=None if role is None else unescape(role),
             origin=_ORIGINS[origin],
             opens_turn=opens_turn == 1,
             tokens=tokens,
@@ -414,24 +442,25 @@ def _outlines(connection: Connection, query: Select[*tuple[Any, ...]]) -> list[R
             calls,
             answers,
             summary_id,
-        ) in connection.execute(query)
+        ) in found
     ]
 
 
 def _row(found: RowMapping) -> Row:
     kind = Kind(found["kind"])
+    role = None if found["role"] is None else unescape(found["role"])
     whole = "fields" in found and not kind.is_marker
     return Row(
         id=found["id"],
         position=found["position"],
         kind=kind,
-        role=found["role"],
+        role=role,
         origin=None if found["origin"] is None else Origin(found["origin"]),
         opens_turn=bool(found["opens_turn"]),
         tokens=found["tokens"],
         calls=_tuple(found["call_ids"]),
         answers=_tuple(found["answer_ids"]),
-        message=join(found["role"], found["content"], found["fields"]) if whole else None,
+        message=join(role, found["content"], found["fields"]) if whole else None,
         summary=found.get("summary"),
         verbatim=found.get("verbatim") or "",
         summary_id=found["summary_id"],
@@ -443,4 +472,4 @@ def _ids(values: tuple[str, ...]) -> str | None:
 
 
 def _tuple(text: str | None) -> tuple[str, ...]:
-    return () if text is None else tuple(json.loads(text))
+    return () if text is None else tuple(json.loads(unescape(text)))

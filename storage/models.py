@@ -390,6 +390,7 @@ class Job(Base):
             "owner",
             "strength",
             "run_at",
+            "id",
             sqlite_where=sql(RUNG_JOB),
             postgresql_where=sql(RUNG_JOB),
         ),

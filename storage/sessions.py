@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import (
     BigInteger,
     Connection,
-    RowMapping,
+    CursorResult,
     Select,
     bindparam,
     case,
@@ -27,10 +27,33 @@ from storage.models import Session, SystemPrompt, table_of
 _S = Session
 _SESSIONS = table_of(Session)
 # Without what scans keep there for themselves.
-_COLUMNS = tuple(
+_COLUMNS: tuple[Any, ...] = tuple(
     column
     for column in Session.__table__.columns
     if column.name not in ("decided_turns", "idle_since")
+)
+_NAMES = tuple(column.name for column in _COLUMNS)
+
+# Built once, since every job runs them and building takes longer than the database.
+_FETCH = select(*_COLUMNS).where(_SESSIONS.c.key == bindparam("key"))
+_LOCK = _FETCH.with_for_update(key_share=True)
+_LOCK_DECIDED = (
+    update(_SESSIONS)
+    .where(_SESSIONS.c.key == bindparam("session"))
+    .values(decided_turns=bindparam("decided", type_=BigInteger))
+    .returning(*_COLUMNS)
+)
+_COUNT_CHANGE = (
+    update(_SESSIONS)
+    .where(_SESSIONS.c.key == bindparam("session"))
+    .values(
+        revision=_SESSIONS.c.revision + 1,
+        live_messages=_SESSIONS.c.live_messages + bindparam("rows", type_=BigInteger),
+        live_tokens=_SESSIONS.c.live_tokens + bindparam("size", type_=BigInteger),
+        passes=_SESSIONS.c.passes + bindparam("more", type_=BigInteger),
+        tokens_saved=_SESSIONS.c.tokens_saved + bindparam("gained", type_=BigInteger),
+    )
+    .returning(*_COLUMNS)
 )
 
 
@@ -83,7 +106,7 @@ def create(
         .values(**values, decided_turns=0, started_at=now, active_at=now)
         .on_conflict_do_nothing()
         .returning(*_COLUMNS)
-    ).mappings()
+    )
     found = row.first()
     return None if found is None else _record(found)
 
@@ -117,10 +140,7 @@ def has_title(connection: Connection, *, owner: str, title: str) -> bool:
 
 def fetch(connection: Connection, key: int) -> SessionRecord:
     """The session of that key. Raises `SessionNotFound`."""
-    found = _first(connection, select(*_COLUMNS).where(_S.key == key))
-    if found is None:
-        raise SessionNotFound(str(key), "")
-    return found
+    return _the_one(key, connection.execute(_FETCH, {"key": key}))
 
 
 def lock(connection: Connection, key: int) -> SessionRecord:
@@ -129,12 +149,13 @@ def lock(connection: Connection, key: int) -> SessionRecord:
     Every transaction that writes for a session starts here or with a statement that updates this
     row, so two of them never wait for each other crosswise. Raises `SessionNotFound`.
     """
-    found = _first(
-        connection, select(*_COLUMNS).where(_S.key == key).with_for_update(key_share=True)
-    )
-    if found is None:
-        raise SessionNotFound(str(key), "")
-    return found
+    return _the_one(key, connection.execute(_LOCK, {"key": key}))
+
+
+def lock_decided(connection: Connection, key: int, turns: int) -> SessionRecord:
+    """The same as `lock`, and note that it was decided what the first `turns` turns make due."""
+    found = connection.execute(_LOCK_DECIDED, {"session": key, "decided": turns})
+    return _the_one(key, found)
 
 
 def page(
@@ -158,28 +179,19 @@ def page(
                 (_S.active_at == before[0]) & (_S.key < before[1]),
             )
         )
-    return [_record(row) for row in connection.execute(query).mappings()]
+    return [_record(row) for row in connection.execute(query)]
 
 
 def fetch_many(connection: Connection, keys: Sequence[int]) -> dict[int, SessionRecord]:
     """The sessions of those keys, by key."""
-    rows = connection.execute(select(*_COLUMNS).where(_S.key.in_(keys))).mappings()
-    return {row["key"]: _record(row) for row in rows}
+    rows = connection.execute(select(*_COLUMNS).where(_S.key.in_(keys)))
+    return {row.key: _record(row) for row in rows}
 
 
 def idle_ms(connection: Connection, database: Database, key: int) -> int:
     """How long ago the session was active, in milliseconds."""
     found = connection.execute(select(database.now() - _S.active_at).where(_S.key == key))
     return int(found.scalar_one())
-
-
-def note_decided(connection: Connection, key: int, turns: int) -> None:
-    """Note that it was decided what the first `turns` turns make due."""
-    connection.execute(
-        update(_S)
-        .where(_S.key == key, _S.decided_turns.is_distinct_from(turns))
-        .values(decided_turns=turns)
-    )
 
 
 def count_appended(
@@ -204,7 +216,7 @@ def count_appended(
             "closed": int(closes_turn),
             "open": int(not closes_turn),
         },
-    ).mappings()
+    )
     row = found.first()
     return None if row is None else _record(row)
 
@@ -241,17 +253,11 @@ def count_change(
     saved: int = 0,
 ) -> SessionRecord:
     """Count a change of the live view in: deltas of messages and tokens; revision grows."""
-    return _changed(
-        connection,
-        key,
-        {
-            "revision": _S.revision + 1,
-            "live_messages": _S.live_messages + messages,
-            "live_tokens": _S.live_tokens + tokens,
-            "passes": _S.passes + passes,
-            "tokens_saved": _S.tokens_saved + saved,
-        },
+    found = connection.execute(
+        _COUNT_CHANGE,
+        {"session": key, "rows": messages, "size": tokens, "more": passes, "gained": saved},
     )
+    return _the_one(key, found)
 
 
 def close_turn(connection: Connection, key: int) -> None:
@@ -344,23 +350,24 @@ def read_prompt(connection: Connection, key: int) -> str | None:
 
 
 def _changed(connection: Connection, key: int, values: dict[str, Any]) -> SessionRecord:
-    found = (
-        connection.execute(
-            update(_SESSIONS).where(_SESSIONS.c.key == key).values(**values).returning(*_COLUMNS)
-        )
-        .mappings()
-        .first()
+    found = connection.execute(
+        update(_SESSIONS).where(_SESSIONS.c.key == key).values(**values).returning(*_COLUMNS)
     )
-    if found is None:
+    return _the_one(key, found)
+
+
+def _the_one(key: int, found: CursorResult[Any]) -> SessionRecord:
+    row = found.first()
+    if row is None:
         raise SessionNotFound(str(key), "")
-    return _record(found)
+    return _record(row)
 
 
 def _first(connection: Connection, query: Select[*tuple[Any, ...]]) -> SessionRecord | None:
-    found = connection.execute(query).mappings().first()
+    found = connection.execute(query).first()
     return None if found is None else _record(found)
 
 
-def _record(row: RowMapping) -> SessionRecord:
-    values = {column.name: row[column] for column in _COLUMNS}
+def _record(row: Sequence[Any]) -> SessionRecord:
+    values = dict(zip(_NAMES, row, strict=True))
     return SessionRecord(**{**values, "turn_open": bool(values["turn_open"])})

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
+from typing import Any
 
-from sqlalchemy import Connection, RowMapping, insert, select, update
+from sqlalchemy import BigInteger, Connection, RowMapping, bindparam, insert, select, update
 from sqlalchemy import text as sql
 
-from storage.engine import Database
+from storage.engine import Database, clock
 from storage.models import Message, Summary, table_of
 
 
@@ -65,6 +67,24 @@ class SummaryRecord:
 
 # Statements for the table, not the mapped class, which takes detours.
 _SUMMARIES = table_of(Summary)
+_GIVEN = (
+    "session_key",
+    "kind",
+    "text",
+    "verbatim",
+    "tokens",
+    "first_position",
+    "last_position",
+    "replaces",
+    "cursor_before",
+    "template",
+    "model",
+)
+_SET_STATUS = (
+    update(_SUMMARIES)
+    .where(_SUMMARIES.c.id.in_(bindparam("ids", type_=BigInteger, expanding=True)))
+    .values(status=bindparam("became"))
+)
 _RECORD = (
     Summary.id,
     Summary.kind,
@@ -97,25 +117,33 @@ def insert_summary(
 ) -> int:
     """Store a live summary and give its id."""
     summary_id: int = connection.execute(
-        insert(_SUMMARIES)
-        .values(
-            session_key=key,
-            kind=kind,
-            status=SummaryStatus.LIVE,
-            text=text,
-            verbatim=verbatim,
-            tokens=tokens,
-            first_position=first_position,
-            last_position=last_position,
-            replaces=replaces,
-            cursor_before=cursor_before,
-            template=template,
-            model=model,
-            created_at=database.now(),
-        )
-        .returning(_SUMMARIES.c.id)
+        _insert_summary(database.dialect, database.offset_ms),
+        {
+            "session_key": key,
+            "kind": kind,
+            "text": text,
+            "verbatim": verbatim,
+            "tokens": tokens,
+            "first_position": first_position,
+            "last_position": last_position,
+            "replaces": replaces,
+            "cursor_before": cursor_before,
+            "template": template,
+            "model": model,
+        },
     ).scalar_one()
     return summary_id
+
+
+@cache
+def _insert_summary(dialect: str, offset_ms: int) -> Any:
+    """The statement of `insert_summary`, built once: every pass runs it."""
+    given: dict[str, Any] = {name: bindparam(name) for name in _GIVEN}
+    return (
+        insert(_SUMMARIES)
+        .values(**given, status=SummaryStatus.LIVE, created_at=clock(dialect, offset_ms))
+        .returning(_SUMMARIES.c.id)
+    )
 
 
 def fetch(connection: Connection, summary_id: int) -> SummaryRecord:
@@ -153,7 +181,7 @@ def set_status(connection: Connection, ids: Sequence[int], status: SummaryStatus
     """Change what `ids` are."""
     if not ids:
         return
-    connection.execute(update(Summary).where(Summary.id.in_(ids)).values(status=status))
+    connection.execute(_SET_STATUS, {"ids": ids, "became": status})
 
 
 def revive_shown_by(connection: Connection, absorbed_by: int) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import TypeAlias
 
-from tests.machine_turns import INJECTED, SECRETS, TAGS
+from tests.machine_turns import CONCEALED, SECRETS, TAGS
 from workers.answers import accept
 from workers.headings import Section
 from workers.local_summariser import LocalSummariser
@@ -26,7 +26,7 @@ class UnforeseenError(Exception):
     """A fault that nobody foresaw. Its text quotes a conversation, as such texts do."""
 
     def __init__(self) -> None:
-        super().__init__(f"cannot read {SECRETS[0]} of {INJECTED[0]}")
+        super().__init__(f"cannot read {SECRETS[0]} of {TAGS[0]}")
 
 
 class Answer(StrEnum):
@@ -107,7 +107,7 @@ class ScriptedSummariser:
         except SummariserError as error:
             self.vain += not error.error_class.not_asked
             raise
-        self.vain += not _is_accepted(reply.text, request)
+        self.vain += _wrong(reply.text, request) is not None
         return reply
 
     def close(self) -> None:
@@ -138,7 +138,7 @@ class ScriptedSummariser:
             case Answer.SECRET:
                 return f"{self._told(request, 1)}\n- The key is password: {SECRETS[2]}"
             case Answer.OBEYS:
-                return f"{self._told(request, 1)}\n- {INJECTED[self._count % len(INJECTED)]}"
+                return f"{self._told(request, 1)}\n- {CONCEALED}"
             case _:
                 return _FIXED[act]
 
@@ -146,9 +146,12 @@ class ScriptedSummariser:
         """A model that is good writes to size and in the right language, and not less than it
         can."""
         for text in texts:
-            for one in (text, _CHINESE + text):
-                if _is_accepted(one, request):
-                    return one
+            wrong = _wrong(text, request)
+            if wrong is None:
+                return text
+            if wrong is ErrorClass.WRONG_SCRIPT:
+                # The built-in one quotes what people say.
+                return self._local.summarise(request, lambda: False).text
         return texts[-1]
 
     def _told(self, request: SummaryRequest, lines: int) -> str:
@@ -163,15 +166,13 @@ class ScriptedSummariser:
         return "\n".join("\n".join((section.heading, *told)) for section in Section)
 
 
-_CHINESE = "助手已按要求改签了预订，并把结果记录在案，乘客的会员等级和票价规则都已核对。\n"
-
-
-def _is_accepted(text: str, request: SummaryRequest) -> bool:
+def _wrong(text: str, request: SummaryRequest) -> ErrorClass | None:
+    """Why an answer will not be accepted."""
     try:
         accept(text, request)
-    except SummariserError:
-        return False
-    return True
+    except SummariserError as error:
+        return error.error_class
+    return None
 
 
 _FIXED = {

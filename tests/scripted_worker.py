@@ -142,21 +142,27 @@ class ScriptedWorker:
 
 
 @contextmanager
-def scripted(database: Database, *script: Step) -> Iterator[ScriptedWorker]:
-    """Work batch jobs from a thread; fails where a step is left or none was left for a job."""
+def scripted(
+    database: Database, *script: Step, late_seconds: float = 0.0
+) -> Iterator[ScriptedWorker]:
+    """Work batch jobs from a thread; fails where a step is left or none was left for a job.
+
+    With `late_seconds` the worker comes that late, so that a job can be asked for once more.
+    """
     worker = ScriptedWorker(database, list(script))
-    with in_background(worker.work_one):
+    with in_background(worker.work_one, late_seconds=late_seconds):
         yield worker
     assert worker.script == []
 
 
 @contextmanager
-def in_background(work_one: Callable[[], object]) -> Iterator[None]:
+def in_background(work_one: Callable[[], object], *, late_seconds: float = 0.0) -> Iterator[None]:
     """Call `work_one` from a thread, again and again, until the block ends."""
     ended = threading.Event()
     errors: list[Exception] = []
 
     def run() -> None:
+        ended.wait(late_seconds)
         while not ended.is_set():
             try:
                 if not work_one():

@@ -31,10 +31,9 @@ class Rota:
         queue = rung.job.queue
         with self._lock:
             last = self._last.get(queue)
-        owner = jobs.next_owner(connection, queue, after=last) or rung.owner
+        first = jobs.in_turn(connection, queue, after=last)
+        if first is None or (first.owner == rung.owner and first.strength <= rung.strength):
+            first = rung
         with self._lock:
-            self._last[queue] = owner
-        first = jobs.first_due(connection, queue, owner)
-        if first is None or (owner == rung.owner and first.strength <= rung.strength):
-            return rung
+            self._last[queue] = first.owner or rung.owner
         return first

@@ -24,7 +24,7 @@ from workers.due import (
     micro_may_run,
     present_turn,
 )
-from workers.micro.plan import why_nothing_due
+from workers.micro.plan import Situation, why_nothing_due
 from workers.reported import current_prompt, recalibrated
 from workers.triggers import BATCH_QUEUE, RULES, Trigger
 from workers.workshop import Workshop
@@ -70,17 +70,17 @@ def run_turn(shop: Workshop, claim: Claim) -> TurnReport:
     shop.reach("decided")
     try:
         with database.write() as connection:
-            session = sessions.lock(connection, key)
-            jobs.check_fence(connection, claim)
+            session = sessions.lock_decided(connection, key, decision.load.session.turns)
+            # It says whether the job is still this holder's; if not, nothing of this is stored.
+            jobs.finish(connection, database, claim)
             told = _carry_out(shop, connection, session, decision)
             # A turn that was closed since the read has set the job's `again`.
-            cursors.move(connection, key, CursorName.TURNS, decision.load.session.turns)
-            sessions.note_decided(connection, key, decision.load.session.turns)
+            looked = {CursorName.TURNS: decision.load.session.turns}
+            if decision.report is not None:
+                looked[CursorName.REPORTS] = decision.report.id
+            cursors.move_all(connection, key, looked)
             if decision.load.rested:
                 guards.clear_ended(connection, database, key, GuardName.COOLDOWN)
-            if decision.report is not None:
-                cursors.move(connection, key, CursorName.REPORTS, decision.report.id)
-            jobs.finish(connection, database, claim)
             shop.reach("before-commit")
             due = tuple(jobs.due_in_session(connection, database, key))
         shop.reach("after-commit")
@@ -98,14 +98,13 @@ def micro_is_due(session: SessionRecord, seen: int, settings: CompressionSetting
 def _decide(shop: Workshop, connection: Connection, key: int) -> Decision:
     settings = shop.settings.current().compression
     session = sessions.fetch(connection, key)
-    seen = cursors.read(connection, key, CursorName.TURNS)
+    at = cursors.read_all(connection, key)
+    seen = at[CursorName.TURNS]
     held = guards.read_all(connection, shop.database, key)
     under = Restraints(settings, held, shop.summariser.fingerprint)
     cooldown = held.get(GuardName.COOLDOWN)
     rested = cooldown is not None and cooldown.is_over
-    report = events.newest_report(
-        connection, key, after=cursors.read(connection, key, CursorName.REPORTS)
-    )
+    report = events.newest_report(connection, key, after=at[CursorName.REPORTS])
     # While it rested, its reports were read and nothing came of them.
     last = events.newest_report(connection, key, after=0) if rested and not report else report
     learned = recalibrated(report, session, settings) if report else None
@@ -120,7 +119,9 @@ def _decide(shop: Workshop, connection: Connection, key: int) -> Decision:
         batch is None
         and (rested or micro_is_due(session, seen, settings))
         and micro_may_run(session, under)
-        and not why_nothing_due(connection, shop.database, key, settings)
+        and not why_nothing_due(
+            connection, Situation(session, at[CursorName.MICRO], held), settings
+        )
     )
     return Decision(load, seen, report, learned, batch, micro, codex_is_asked(load, under))
 

@@ -27,7 +27,7 @@ from workers.due import Load, Restraints
 from workers.endpoints import EndpointError, chain_fingerprint, resolve_chain
 from workers.limits import region_rules, server_threshold
 from workers.managed import ManagedBy, managed_by
-from workers.micro.plan import why_nothing_due
+from workers.micro.plan import Situation, why_nothing_due
 from workers.reported import current_prompt
 from workers.routes import route_name
 from workers.settings import Settings
@@ -107,7 +107,7 @@ def read_explanation(
         models = tuple(Model(route, known.get(route or "")) for route in routes)
         shown = tuple(summaries.all_live(connection, key))
         load = _load(connection, session)
-        micro = why_nothing_due(connection, database, key, compression)
+        micro = why_nothing_due(connection, Situation.read(connection, database, key), compression)
         return Explanation(
             session=session,
             fullness=fullness,

@@ -16,7 +16,7 @@ here that writes for a holder carries it.
 
 from __future__ import annotations
 
-from storage.jobs.choosing import Choice, count_rung, first_due, next_owner, rung
+from storage.jobs.choosing import Choice, count_rung, in_turn, rung
 from storage.jobs.claiming import claim, fence_out, rescue_expired
 from storage.jobs.holding import (
     bury,
@@ -49,10 +49,9 @@ __all__ = [
     "extend",
     "fence_out",
     "finish",
-    "first_due",
     "go_on_as",
+    "in_turn",
     "make_due",
-    "next_owner",
     "note_tries",
     "proceed",
     "release",

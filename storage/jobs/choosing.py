@@ -1,19 +1,20 @@
 """Whose turn it is in a queue, so that nobody's many jobs keep others waiting.
 
 Only jobs that were rung for count: those can be claimed now, so that neither the jobs that wait
-for their time nor how many are due makes a look longer. Each look is one seek in an index.
+for their time nor how many are due makes a look longer.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Select, exists, func, select
+from sqlalchemy import BindParameter, Connection, bindparam, exists, func, select
 from sqlalchemy import text as sql
 from sqlalchemy.orm import aliased
 
-from storage.engine import Database
+from storage.engine import Database, clock
 from storage.jobs.terms import DUE_COLUMNS, KNOWN_KIND, NOT_PAUSED, DueJob, JobState, due_job
 from storage.models import RUNG_JOB, RUNNING_JOB, Job
 
@@ -29,39 +30,17 @@ class Choice:
 
 def rung(connection: Connection, database: Database, job_id: int) -> Choice | None:
     """The job that a ring names; None when it is not due, or its queue is paused."""
-    return _choice(
-        connection,
-        _CHOICE.where(
-            Job.id == job_id,
-            Job.state == JobState.DUE,
-            KNOWN_KIND,
-            Job.run_at <= database.now(),
-            NOT_PAUSED,
-        ),
-    )
+    return _choice(connection, _rung(database.dialect, database.offset_ms), {"job_id": job_id})
 
 
-def next_owner(connection: Connection, queue: str, *, after: str | None) -> str | None:
-    """The next owner behind `after`, in the order of names and from the end on to the beginning,
-    who has a job in the queue that could be claimed now; None when nobody has."""
-    owners = select(Job.owner).where(*_waiting(queue)).order_by(Job.owner).limit(1)
-    if after is not None:
-        behind = connection.execute(owners.where(Job.owner > after)).scalar_one_or_none()
-        if behind is not None:
-            return behind
-    return connection.execute(owners.where(Job.owner.is_not(None))).scalar_one_or_none()
+def in_turn(connection: Connection, queue: str, *, after: str | None) -> Choice | None:
+    """The job whose turn it is in a queue; None when none could be claimed now.
 
-
-def first_due(connection: Connection, queue: str, owner: str) -> Choice | None:
-    """Of the owner's jobs in the queue that could be claimed now the strongest one, of several
-    the one that waits longest."""
-    mine = (*_waiting(queue), Job.owner == owner)
-    strongest = select(Job.strength).where(*mine).order_by(Job.strength.desc()).limit(1)
-    strength = connection.execute(strongest).scalar_one_or_none()
-    if strength is None:
-        return None
-    longest = _CHOICE.where(*mine, Job.strength == strength).order_by(Job.run_at, Job.id)
-    return _choice(connection, longest.limit(1))
+    It is one of the next owner behind `after` who has such a job, in the order of names and from
+    the end on to the beginning: his strongest, of several the one that waits longest.
+    """
+    # No name stands before the empty one.
+    return _choice(connection, _in_turn(), {"queue": queue, "after": after or ""})
 
 
 def count_rung(connection: Connection, queue: str, *, at_most: int) -> int:
@@ -71,15 +50,50 @@ def count_rung(connection: Connection, queue: str, *, at_most: int) -> int:
     return int(found.scalar_one())
 
 
-_CHOICE = select(*DUE_COLUMNS, Job.owner, Job.strength)
+_CHOICE = (*DUE_COLUMNS, Job.owner, Job.strength)
 
 
-def _waiting(queue: str) -> tuple[Any, ...]:
+@cache
+def _rung(dialect: str, offset_ms: int) -> Any:
+    """The statement of `rung`, built once: every ring runs it."""
+    return select(*_CHOICE).where(
+        Job.id == bindparam("job_id"),
+        Job.state == JobState.DUE,
+        KNOWN_KIND,
+        Job.run_at <= clock(dialect, offset_ms),
+        NOT_PAUSED,
+    )
+
+
+@cache
+def _in_turn() -> Any:
+    """The statement of `in_turn`, built once: every ring runs it.
+
+    Owner, strength and time are sought one after the other, each by one look into the index,
+    since no single order of it has all three.
+    """
+    waiting = _waiting(bindparam("queue"))
+    names = select(Job.owner).where(*waiting).order_by(Job.owner).limit(1).correlate(None)
+    behind = names.where(Job.owner > bindparam("after")).scalar_subquery()
+    first = names.where(Job.owner.is_not(None)).scalar_subquery()
+    turn = select(func.coalesce(behind, first).label("owner")).cte("turn")
+    mine = (*waiting, Job.owner == select(turn.c.owner).scalar_subquery())
+    strongest = select(Job.strength).where(*mine).order_by(Job.strength.desc()).limit(1)
+    strongest = strongest.correlate(turn)
+    return (
+        select(*_CHOICE)
+        .where(*mine, Job.strength == strongest.scalar_subquery())
+        .order_by(Job.run_at, Job.id)
+        .limit(1)
+    )
+
+
+def _waiting(queue: str | BindParameter[str]) -> tuple[Any, ...]:
     other = aliased(Job, name="other")
     busy = exists().where(other.session_key == Job.session_key, sql("other." + RUNNING_JOB))
-    return (sql(RUNG_JOB), Job.queue == queue, KNOWN_KIND, ~busy)
+    return (sql(f"jobs.{RUNG_JOB}"), Job.queue == queue, KNOWN_KIND, ~busy)
 
 
-def _choice(connection: Connection, query: Select[*tuple[Any, ...]]) -> Choice | None:
-    row = connection.execute(query).first()
+def _choice(connection: Connection, statement: Any, given: dict[str, Any]) -> Choice | None:
+    row = connection.execute(statement, given).first()
     return None if row is None else Choice(due_job(row), row.owner, row.strength)

@@ -3,21 +3,45 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, case, exists, func, select, true, update
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    Row,
+    bindparam,
+    case,
+    exists,
+    func,
+    select,
+    true,
+    update,
+)
 from sqlalchemy import text as sql
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import aliased
 
 from storage import sessions
-from storage.engine import Database
+from storage.engine import Database, clock
 from storage.jobs.changes import next_cause, stronger_came, unheld
 from storage.jobs.opening import replace_dead
-from storage.jobs.terms import MAX_CRASHES, NOT_PAUSED, Claim, JobKind, JobState
-from storage.models import RUNNING_JOB, Job
+from storage.jobs.terms import MAX_CRASHES, NOT_PAUSED, SESSION_ID, Claim, JobKind, JobState
+from storage.models import RUNNING_JOB, Job, Session, table_of
 
 _J = Job
+_CLAIMED = (
+    "id",
+    "session_key",
+    "kind",
+    "queue",
+    "trigger",
+    "strength",
+    "options",
+    "attempt",
+    "fence",
+    "tries",
+    "reason",
+)
 
 
 def claim(
@@ -34,36 +58,16 @@ def claim(
 
     The lease ends by the database's clock and never lies past the deadline.
     """
-    key = connection.execute(select(_J.session_key).where(_J.id == job_id)).scalar_one_or_none()
-    if key is None:
-        return None
-    session = sessions.lock(connection, key)
-    _rescue(connection, database, _J.session_key == key)
-    now = database.now()
-    other = aliased(_J, name="other")
-    busy = exists().where(other.session_key == key, sql("other." + RUNNING_JOB))
+    given = {
+        "job_id": job_id,
+        "held_by": holder,
+        "lease": min(lease_ms, deadline_ms),
+        "deadline": deadline_ms,
+    }
     try:
-        found = (
-            connection.execute(
-                update(_J)
-                .where(
-                    _J.id == job_id, _J.state == JobState.DUE, _J.run_at <= now, ~busy, NOT_PAUSED
-                )
-                .values(
-                    state=JobState.RUNNING,
-                    attempt=_J.attempt + 1,
-                    fence=_J.fence + 1,
-                    holder=holder,
-                    lease_until=now + min(lease_ms, deadline_ms),
-                    deadline_at=now + deadline_ms,
-                    again=0,
-                    updated_at=now,
-                )
-                .returning(*_J.__table__.columns)
-            )
-            .mappings()
-            .first()
-        )
+        found = _take(connection, database, given)
+        if found is None:
+            found = _take_after_rescue(connection, database, given)
     except IntegrityError:
         # Another job of the session runs. The index says so; nothing is wrong.
         connection.rollback()
@@ -71,19 +75,82 @@ def claim(
     if found is None:
         return None
     return Claim(
-        job_id=found["id"],
-        session_key=key,
-        kind=JobKind(found["kind"]),
-        queue=found["queue"],
-        trigger=found["trigger"],
-        strength=found["strength"],
-        options=json.loads(found["options"] or "{}"),
-        attempt=found["attempt"],
-        fence=found["fence"],
+        job_id=found.id,
+        session_key=found.session_key,
+        kind=JobKind(found.kind),
+        queue=found.queue,
+        trigger=found.trigger,
+        strength=found.strength,
+        options=json.loads(found.options or "{}"),
+        attempt=found.attempt,
+        fence=found.fence,
         holder=holder,
-        tries=found["tries"],
-        reason=found["reason"],
-        session=session.id,
+        tries=found.tries,
+        reason=found.reason,
+        session=found.session_id,
+    )
+
+
+def _take(connection: Connection, database: Database, given: dict[str, Any]) -> Row[Any] | None:
+    statement = _taken(database.dialect, database.offset_ms)
+    row: Row[Any] | None = connection.execute(statement, given).first()
+    return row
+
+
+def _take_after_rescue(
+    connection: Connection, database: Database, given: dict[str, Any]
+) -> Row[Any] | None:
+    """Take the job where the session's silent worker kept it from being taken."""
+    key = connection.execute(
+        select(_J.session_key).where(_J.id == given["job_id"])
+    ).scalar_one_or_none()
+    if key is None:
+        return None
+    sessions.lock(connection, key)
+    if not _rescue(connection, database, _J.session_key == key):
+        return None
+    return _take(connection, database, given)
+
+
+@cache
+def _taken(dialect: str, offset_ms: int) -> Any:
+    """The statement that takes a job, built once: every job begins with it.
+
+    It takes the session's row before the job's, as everybody does. What came between its snapshot
+    and that is seen by the index of running jobs.
+    """
+    now = clock(dialect, offset_ms)
+    jobs, other, named = table_of(Job), table_of(Job).alias("other"), table_of(Job).alias("named")
+    whose = select(named.c.session_key).where(named.c.id == bindparam("job_id"))
+    of_all = table_of(Session).c
+    locked = (
+        select(of_all.key)
+        .where(of_all.key == whose.scalar_subquery())
+        .with_for_update(key_share=True)
+        .cte("locked")
+    )
+    busy = exists().where(other.c.session_key == jobs.c.session_key, sql("other." + RUNNING_JOB))
+    return (
+        update(jobs)
+        .where(
+            jobs.c.id == bindparam("job_id"),
+            jobs.c.session_key == select(locked.c.key).scalar_subquery(),
+            jobs.c.state == JobState.DUE,
+            jobs.c.run_at <= now,
+            ~busy,
+            NOT_PAUSED,
+        )
+        .values(
+            state=JobState.RUNNING,
+            attempt=jobs.c.attempt + 1,
+            fence=jobs.c.fence + 1,
+            holder=bindparam("held_by"),
+            lease_until=now + bindparam("lease", type_=BigInteger),
+            deadline_at=now + bindparam("deadline", type_=BigInteger),
+            again=0,
+            updated_at=now,
+        )
+        .returning(*(jobs.c[name] for name in _CLAIMED), SESSION_ID)
     )
 
 

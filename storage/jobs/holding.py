@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, case, func, select, update
+from sqlalchemy import BigInteger, Connection, RowMapping, bindparam, case, func, select, update
 
 from storage.engine import Database, clock
 from storage.errors import FenceLost
@@ -16,6 +16,12 @@ from storage.models import Job, table_of
 
 _J = Job
 _JOBS = table_of(Job)
+_MINE = (
+    _JOBS.c.id == bindparam("job_id"),
+    _JOBS.c.fence == bindparam("held_by"),
+    _JOBS.c.state == JobState.RUNNING,
+)
+_HELD = select(_JOBS.c.id).where(*_MINE).with_for_update()
 
 
 def renew(connection: Connection, database: Database, claim: Claim, *, lease_ms: int) -> bool:
@@ -42,7 +48,8 @@ def check_fence(connection: Connection, claim: Claim) -> None:
 
     Raises `FenceLost`.
     """
-    if connection.execute(select(_J.id).where(*_mine(claim)).with_for_update()).first() is None:
+    held = connection.execute(_HELD, {"job_id": claim.job_id, "held_by": claim.fence})
+    if held.first() is None:
         raise FenceLost(claim.job_id, claim.fence)
 
 
@@ -53,17 +60,30 @@ def proceed(
 
     Raises `FenceLost`.
     """
-    now = database.now()
-    _write(
-        connection,
-        claim,
-        {
-            "attempt": 1,
-            "tries": 0,
-            "lease_until": now + min(lease_ms, deadline_ms),
-            "deadline_at": now + deadline_ms,
-            "updated_at": now,
-        },
+    given = {
+        "job_id": claim.job_id,
+        "held_by": claim.fence,
+        "lease": min(lease_ms, deadline_ms),
+        "deadline": deadline_ms,
+    }
+    if not connection.execute(_proceed(database.dialect, database.offset_ms), given).rowcount:
+        raise FenceLost(claim.job_id, claim.fence)
+
+
+@cache
+def _proceed(dialect: str, offset_ms: int) -> Any:
+    """The statement of `proceed`, built once: every pass ends with it."""
+    now = clock(dialect, offset_ms)
+    return (
+        update(_JOBS)
+        .where(*_MINE)
+        .values(
+            attempt=1,
+            tries=0,
+            lease_until=now + bindparam("lease", type_=BigInteger),
+            deadline_at=now + bindparam("deadline", type_=BigInteger),
+            updated_at=now,
+        )
     )
 
 
@@ -92,22 +112,34 @@ def finish(connection: Connection, database: Database, claim: Claim) -> bool:
 
     Raises `FenceLost`.
     """
-    written = _write(connection, claim, _finished(database.dialect, database.offset_ms))
-    return bool(written["state"] == JobState.DUE)
+    held = {"job_id": claim.job_id, "held_by": claim.fence}
+    state = connection.execute(
+        _finish(database.dialect, database.offset_ms), held
+    ).scalar_one_or_none()
+    if state is None:
+        raise FenceLost(claim.job_id, claim.fence)
+    return bool(state == JobState.DUE)
 
 
 @cache
-def _finished(dialect: str, offset_ms: int) -> dict[str, Any]:
-    """What `finish` writes, built once: every job ends with it."""
+def _finish(dialect: str, offset_ms: int) -> Any:
+    """The statement of `finish`, built once: every job ends with it."""
     now = clock(dialect, offset_ms)
-    return {
-        "state": case((_J.again == 1, JobState.DUE), else_=JobState.DONE),
-        "attempt": 0,
-        "tries": 0,
-        "run_at": now,
-        **unheld(now),
-        **next_cause(_J.again == 1),
-    }
+    return (
+        update(_JOBS)
+        .where(*_MINE)
+        .values(
+            {
+                "state": case((_JOBS.c.again == 1, JobState.DUE), else_=JobState.DONE),
+                "attempt": 0,
+                "tries": 0,
+                "run_at": now,
+                **unheld(now),
+                **next_cause(_JOBS.c.again == 1),
+            }
+        )
+        .returning(_JOBS.c.state)
+    )
 
 
 def release(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, or_, select, update
+from sqlalchemy import Connection, bindparam, or_, select, update
 from sqlalchemy import text as sql
 
-from storage.engine import Database
+from storage.engine import Database, clock
 from storage.jobs.terms import DUE_COLUMNS, KNOWN_KIND, NOT_PAUSED, DueJob, due_job
 from storage.models import DUE_JOB, OPEN_JOB, RUNNING_JOB, Job
 
@@ -64,20 +65,26 @@ def any_due(
 
 def due_in_session(connection: Connection, database: Database, key: int) -> list[DueJob]:
     """The session's jobs that can be claimed now: what a finished job rings for."""
-    rows = connection.execute(
+    statement = _due_in_session(database.dialect, database.offset_ms)
+    return [due_job(row) for row in connection.execute(statement, {"key": key})]
+
+
+@cache
+def _due_in_session(dialect: str, offset_ms: int) -> Any:
+    """The statement of `due_in_session`, built once: every job ends with it."""
+    return (
         select(*DUE_COLUMNS)
         # Both, since SQLite does not see that a due job is an open one, which has the index.
         .where(
-            _J.session_key == key,
+            _J.session_key == bindparam("key"),
             sql(OPEN_JOB),
             sql(DUE_JOB),
             KNOWN_KIND,
-            _J.run_at <= database.now(),
+            _J.run_at <= clock(dialect, offset_ms),
             NOT_PAUSED,
         )
         .order_by(_J.strength.desc(), _J.run_at)
     )
-    return [due_job(row) for row in rows]
 
 
 def _unrung(database: Database, again_after_ms: int, at_latest_ms: int | None) -> tuple[Any, ...]:

@@ -20,11 +20,11 @@ CAUSE = ("queue", "trigger", "strength", "options")
 """What a job owes to the trigger that it is open for; of the next one, in columns `next_…`."""
 
 # As text, since SQLAlchemy does not correlate a subquery with the table of a RETURNING.
-_SESSION_ID: ColumnElement[str] = literal_column(
+SESSION_ID: ColumnElement[str] = literal_column(
     '(SELECT sessions.id FROM sessions WHERE sessions."key" = jobs.session_key)', EscapedText()
 ).label("session_id")
 
-DUE_COLUMNS = (Job.id, Job.kind, Job.queue, Job.trigger, _SESSION_ID)
+DUE_COLUMNS = (Job.id, Job.kind, Job.queue, Job.trigger, SESSION_ID)
 """What `due_job` reads."""
 
 

@@ -73,13 +73,14 @@ class Crew:
 
         return self._timed(fill, times, lambda: not self.broker.llen(TURNS))
 
-    def work_a_turn_each(self, sessions: Sequence[Session], words: int) -> float:
-        """Finish a turn in every session and work all that is due then; gives the seconds that
-        the work took, from the first ring that is taken to the last commit."""
+    def work_turns(self, sessions: Sequence[Session], words: int, *, each: int = 1) -> float:
+        """Finish `each` turns in every session and work all that is due then; gives the seconds
+        that the work took, from the first ring that is taken to the last commit."""
 
         def fill() -> None:
-            for session in sessions:
-                self.finish_turn(session, words)
+            for _ in range(each):
+                for session in sessions:
+                    self.finish_turn(session, words)
 
         return self._timed(fill, len(sessions), lambda: not self.count(_OPEN))
 

@@ -19,7 +19,7 @@ from tests.chaos.stage import Stage
 from tests.chaos.tally import Tally
 from tests.gateways import rows_of
 from workers.compression_settings import CompressionSettings
-from workers.micro.plan import why_nothing_due
+from workers.micro.plan import Situation, why_nothing_due
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,5 +130,8 @@ def _left_undone(database: Database, keys: dict[str, int]) -> Iterator[str]:
     settings = CompressionSettings(**COMPRESSION)
     with database.read() as connection:
         for name, key in keys.items():
-            if why_nothing_due(connection, database, key, settings) is None:
+            if (
+                why_nothing_due(connection, Situation.read(connection, database, key), settings)
+                is None
+            ):
                 yield f"{name}: a micro pass is due and no job is open for it"

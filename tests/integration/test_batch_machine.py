@@ -104,6 +104,7 @@ OPERATOR_ACTS: dict[str, Callable[[Stage, int], None]] = {
     ),
     "restart": lambda stage, _: stage.restart(),
     "ring again": lambda stage, _: stage.work_again(),
+    "all is well again": lambda stage, _: stage.recover(),
 }
 
 
@@ -237,10 +238,6 @@ class Sessions(RuleBasedStateMachine):
             self.stage.wait_for_next()
         if works:
             self.stage.work_off()
-
-    @rule()
-    def all_is_well_again(self) -> None:
-        self.stage.recover()
 
     @invariant()
     def the_invariants_hold(self) -> None:

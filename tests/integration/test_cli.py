@@ -291,13 +291,13 @@ def test_a_good_configuration_is_told_without_its_secrets(
 
 def test_settings_that_nothing_reads_yet_are_pointed_out(url: str, tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
-    file.write_text("compression:\n  idle_compact_after_seconds: 600\n  protect_last_n: 10\n")
+    file.write_text("compression:\n  proactive_prune_tokens: 50000\n  protect_last_n: 10\n")
     people = invoke("config", "check", "--file", str(file))
     assert people.code == Exit.OK
-    assert "compression.idle_compact_after_seconds" in people.err
+    assert "compression.proactive_prune_tokens" in people.err
     assert "protect_last_n" not in people.err
     programs = invoke("config", "check", "--file", str(file), "--json").document
-    assert programs["without_effect"] == ["compression.idle_compact_after_seconds"]
+    assert programs["without_effect"] == ["compression.proactive_prune_tokens"]
 
 
 @pytest.mark.parametrize(

@@ -200,8 +200,7 @@ def test_a_job_is_its_sessions_owners(database: Database) -> None:
     session = StoredSession.create(database, owner="北京")
     due = session.make_due(ringing=True)
     with database.read() as connection:
-        assert jobs.next_owner(connection, due.queue, after=None) == "北京"
-        first = jobs.first_due(connection, due.queue, "北京")
+        first = jobs.in_turn(connection, due.queue, after=None)
     assert first is not None
     assert (first.job, first.owner) == (due, "北京")
 
@@ -211,11 +210,13 @@ def test_a_job_that_waits_for_its_time_takes_nobodys_turn(database: Database) ->
     due = session.make_due(ringing=True)
     worker.release(worker.take(due), delay_ms=MINUTE)
     with database.read() as connection:
-        assert jobs.next_owner(connection, due.queue, after=None) is None
+        assert jobs.in_turn(connection, due.queue, after=None) is None
         assert jobs.rung(connection, database, due.id) is None
     assert [job.id for job in worker.after(MINUTE).ring()] == [due.id]
     with database.read() as connection:
-        assert jobs.next_owner(connection, due.queue, after=None) == "o"
+        first = jobs.in_turn(connection, due.queue, after=None)
+    assert first is not None
+    assert first.owner == "o"
 
 
 def test_a_ring_counts_until_the_job_is_rung_for_in_another_queue(database: Database) -> None:
@@ -235,4 +236,6 @@ def test_a_silent_workers_job_does_not_keep_its_owner_from_his_turn_for_ever(
     later = Worker(database).after(LEASE_MS + 1)
     assert later.rescue() == 1
     with database.read() as connection:
-        assert jobs.next_owner(connection, "turns", after=None) == "a"
+        first = jobs.in_turn(connection, "turns", after=None)
+    assert first is not None
+    assert first.owner == "a"

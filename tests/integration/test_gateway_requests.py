@@ -261,7 +261,7 @@ class TestAPlugin:
     ) -> None:
         session = grown(gateway, 500)
         assert gateway.request_compaction(session).status is Status.PENDING
-        with scripted(database, compacts(6, 300)):
+        with scripted(database, compacts(6, 300), late_seconds=0.2):
             assert gateway.request_compaction(session, wait=LONG).changed
 
     def test_is_held_back_by_guards_without_using_its_turn_up(

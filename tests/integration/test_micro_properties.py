@@ -22,7 +22,7 @@ from tests.validity import check_view
 from workers.limits import region_rules, session_threshold
 from workers.local_summariser import LocalSummariser
 from workers.marker import frame_tokens
-from workers.micro.plan import why_nothing_due
+from workers.micro.plan import Situation, why_nothing_due
 from workers.regions import head_end, tail_start
 from workers.rendering import render
 
@@ -191,7 +191,12 @@ def test_a_backlog_is_worked_off_by_one_job(transcript: Transcript) -> None:
         check_session(play, session, turns)
         with play.database.read() as connection:
             settings_now = play.shop.settings.current().compression
-            assert why_nothing_due(connection, play.database, session.key, settings_now) is not None
+            assert (
+                why_nothing_due(
+                    connection, Situation.read(connection, play.database, session.key), settings_now
+                )
+                is not None
+            )
 
 
 def test_a_turn_of_two_hundred_tool_groups_is_cut_between_them_once_it_is_closed() -> None:

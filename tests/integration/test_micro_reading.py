@@ -12,7 +12,7 @@ from storage.rows import Row
 from tests.conversations import turn
 from tests.counting import counted
 from tests.play import Play, Turn, playing
-from workers.micro.plan import NothingDue, why_nothing_due
+from workers.micro.plan import NothingDue, Situation, why_nothing_due
 
 SETTINGS: dict[str, Any] = {"protect_last_n": 8, "threshold_tokens": 4000}
 
@@ -21,7 +21,9 @@ def decide(play: Play, session: Session) -> tuple[NothingDue | None, int]:
     """What is decided of the session, and by how many statements."""
     settings = play.shop.settings.current().compression
     with counted(play.database) as work, play.database.read() as connection:
-        found = why_nothing_due(connection, play.database, session.key, settings)
+        found = why_nothing_due(
+            connection, Situation.read(connection, play.database, session.key), settings
+        )
     return found, work.statements
 
 

@@ -90,7 +90,7 @@ def test_a_claim_that_the_database_refuses_is_no_error(database: Database) -> No
     with database.engine.connect() as rude, ThreadPoolExecutor(1) as pool:
         rude.execute(text(f"UPDATE jobs SET state = 'running' WHERE id = {turn.id}"))
         claimed = pool.submit(worker.claim, micro.id)
-        wait_until(lambda: waits_for_a_lock(database, "UPDATE jobs"), "the claim waits")
+        wait_until(lambda: waits_for_a_lock(database, "WITH locked"), "the claim waits")
         rude.commit()
         assert claimed.result(10) is None
     assert worker.job(micro.id).state is JobState.DUE

@@ -194,7 +194,7 @@ HOT: dict[str, tuple[Call, set[str]]] = {
         {"ix_messages_turns"},
     ),
     "agent_rows": (
-        lambda d, c: messages.agent_rows(c, BUSY, start=ARCHIVED, limit=64),
+        lambda d, c: messages.agent_rows(c, BUSY, start=ARCHIVED, before=10**9, limit=64),
         {"ix_messages_agent"},
     ),
     "request_before": (
@@ -246,9 +246,8 @@ HOT: dict[str, tuple[Call, set[str]]] = {
     "rescue_expired": (lambda d, c: jobs.rescue_expired(c, d), {"ix_jobs_lease"}),
     "claim": (claim, {"uq_jobs_running"}),
     "rung": (lambda d, c: jobs.rung(c, d, DONE_JOBS + 1), set()),
-    "next_owner": (lambda d, c: jobs.next_owner(c, "batch", after="o7"), {"ix_jobs_rung"}),
-    "first_owner": (lambda d, c: jobs.next_owner(c, "batch", after="p"), {"ix_jobs_rung"}),
-    "first_due": (lambda d, c: jobs.first_due(c, "batch", "o7"), {"ix_jobs_rung"}),
+    "next_owner": (lambda d, c: jobs.in_turn(c, "batch", after="o7"), {"ix_jobs_rung"}),
+    "first_owner": (lambda d, c: jobs.in_turn(c, "batch", after="p"), {"ix_jobs_rung"}),
     "due_in_session": (lambda d, c: jobs.due_in_session(c, d, BUSY), {"uq_jobs_open"}),
     "renew": (lambda d, c: jobs.renew(c, d, CLAIM, lease_ms=1000), set()),
     "check_fence": (lambda d, c: jobs.check_fence(c, CLAIM), set()),

@@ -11,7 +11,7 @@ from storage import answers, cursors, guards, jobs, messages, sessions, summarie
 from storage.answers import StoredAnswer
 from storage.cursors import CursorName
 from storage.guards import GuardName
-from storage.jobs import Claim
+from storage.jobs import Claim, DueJob
 from storage.rows import Kind
 from storage.sessions import SessionRecord
 from storage.summaries import SummaryKind, SummaryStatus
@@ -26,6 +26,7 @@ from workers.micro.outcomes import (
 )
 from workers.micro.plan import PassPlan
 from workers.prompts import TEMPLATE_VERSION
+from workers.questions import BATCH_QUESTIONS
 from workers.summarising import SummariserError, Task
 from workers.tokens import estimate_text
 from workers.workshop import Workshop
@@ -35,6 +36,17 @@ MOST_FAILURES = 3
 
 DEFRAG_MOST = 0.8
 """Share of its old size that a rewritten summary may have at most (ENGINE.md §7)."""
+
+
+def close_job(shop: Workshop, connection: Connection, claim: Claim) -> tuple[DueJob, ...]:
+    """Close a job that has nothing left to absorb; gives what is due in its session now.
+
+    The caller holds the session's row. Raises `FenceLost`.
+    """
+    # Of answers to plans that proved stale or were made by a late holder, too.
+    answers.drop_all(connection, claim.session_key, but=BATCH_QUESTIONS)
+    jobs.finish(connection, shop.database, claim)
+    return tuple(jobs.due_in_session(connection, shop.database, claim.session_key))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,20 +89,27 @@ class Ending:
                 at=self.shop.database.now(),
             )
             cursors.move(connection, key, CursorName.MICRO, plan.cursor)
-            guards.clear(
-                connection,
-                key,
-                GuardName.MICRO_FAILURES,
-                GuardName.ENDPOINT_FAILURES,
-                GuardName.UNDONE,
-            )
+            over = (GuardName.MICRO_FAILURES, GuardName.ENDPOINT_FAILURES, GuardName.UNDONE)
+            # Nobody puts one of them while this job runs, but by an undo, which makes it stale.
+            if any(name in plan.guards for name in over):
+                guards.clear(connection, key, *over)
             delta = tokens - plan.absorbed_tokens - (old.tokens if old else 0)
             after = sessions.count_change(
                 connection, key, messages=1 - len(gone), tokens=delta, passes=1, saved=-delta
             )
-            self._conclude(connection, before, after, answer, summary_id)
+            due = None
+            if plan.is_last and not self._is_too_long(answer):
+                self._record_done(connection, before, after, answer, summary_id)
+                due = close_job(self.shop, connection, self.claim)
+            else:
+                self._conclude(connection, before, after, answer, summary_id)
         self.shop.reach("after-commit")
-        return Absorbed(len(plan.rows), before.live_tokens, after.live_tokens)
+        return Absorbed(len(plan.rows), before.live_tokens, after.live_tokens, due)
+
+    def _is_too_long(self, answer: StoredAnswer) -> bool:
+        """Whether the next pass would have to rewrite the summary."""
+        mark = self.shop.settings.current().compression.micro_compact_defrag_threshold_tokens
+        return estimate_text(answer.text) > mark
 
     def defrag(self, answer: StoredAnswer) -> Defragmented | DefragRejected:
         """Let the marker show the rewritten summary where it is, if that is small enough.
@@ -262,9 +281,19 @@ class Ending:
         summary_id: int,
     ) -> None:
         answers.drop(connection, self.claim.session_key, self.plan.question)
+        self._record_done(connection, before, after, answer, summary_id)
+        self._go_on(connection)
+
+    def _record_done(
+        self,
+        connection: Connection,
+        before: SessionRecord,
+        after: SessionRecord,
+        answer: StoredAnswer,
+        summary_id: int,
+    ) -> None:
         outcome = "absorbed" if self.plan.task is Task.ABSORB else "defrag"
         self._record(connection, outcome, before, after=after, answer=answer, summary_id=summary_id)
-        self._go_on(connection)
 
     def _go_on(self, connection: Connection) -> None:
         jobs.proceed(

@@ -15,10 +15,9 @@ from workers.answers import accept
 from workers.closing import StaleError, note
 from workers.keeping import keep_answer
 from workers.lease import kept
-from workers.micro.commit import Ending
-from workers.micro.outcomes import Failed, HandedBack, NothingLeft, PassOutcome, Stale
-from workers.micro.plan import NothingDue, PassPlan, plan_pass
-from workers.questions import BATCH_QUESTIONS
+from workers.micro.commit import Ending, close_job
+from workers.micro.outcomes import Absorbed, Failed, HandedBack, NothingLeft, PassOutcome, Stale
+from workers.micro.plan import NothingDue, PassPlan, Situation, plan_pass
 from workers.summarising import Stopped, SummariserError, Task
 from workers.workshop import Workshop
 
@@ -48,6 +47,11 @@ def run_micro(shop: Workshop, claim: Claim) -> MicroReport:
                 # A model call that runs is waited for when the worker stops: it is paid already.
                 stops = lost() or shop.stopping()
                 outcomes.append(HandedBack() if stops else _pass(shop, claim, lost))
+                last = outcomes[-1]
+                if isinstance(last, Absorbed) and last.due is not None:
+                    # It has closed the job.
+                    left = NothingLeft("too little is left for another pass")
+                    return MicroReport((*outcomes, left), last.due)
             due = _leave(shop, claim, outcomes)
         except FenceLost:
             log.warning("job %d: claimed by another worker, result discarded", claim.job_id)
@@ -94,8 +98,7 @@ def _plan(shop: Workshop, claim: Claim) -> PassPlan | NothingDue:
     with shop.database.read() as connection:
         return plan_pass(
             connection,
-            shop.database,
-            claim.session_key,
+            Situation.read(connection, shop.database, claim.session_key),
             settings,
             input_chars=shop.summariser.room(
                 settings.micro_compact_defrag_threshold_tokens * 3 // 2
@@ -148,9 +151,7 @@ def _leave(shop: Workshop, claim: Claim, outcomes: list[PassOutcome]) -> tuple[D
             case NothingLeft():
                 if len(outcomes) == 1:
                     note(shop, connection, claim, "nothing_due")
-                # Of answers to plans that proved stale or were made by a late holder.
-                answers.drop_all(connection, claim.session_key, but=BATCH_QUESTIONS)
-                jobs.finish(connection, database, claim)
+                return close_job(shop, connection, claim)
             case _:
                 jobs.release(
                     connection, database, claim, delay_ms=0, reason=None, attempt_counts=False

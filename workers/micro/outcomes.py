@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from storage.jobs import DueJob
 from workers.summarising import ErrorClass
 
 
 @dataclass(frozen=True, slots=True)
 class Absorbed:
-    """Rows were folded into the rolling summary; tokens are those of the live view."""
+    """Rows were folded into the rolling summary; tokens are those of the live view.
+
+    Where too little was left for another pass, the job was closed with this one, and `due` is what
+    to ring for now; else it is None.
+    """
 
     rows: int
     tokens_before: int
     tokens_after: int
+    due: tuple[DueJob, ...] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

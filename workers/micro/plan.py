@@ -6,7 +6,7 @@ and from the cursor on what it takes; never the session.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 
@@ -33,6 +33,7 @@ from workers.tokens import estimate_text
 from workers.transcript import tool_groups
 
 _PAGE = 64
+_HEAD_PAGE = 16
 _FARTHEST = 1024
 """Rows behind a call after which its missing result is not looked for any further."""
 _UNITS_AT_ONCE = 32
@@ -53,7 +54,9 @@ class PassPlan:
 
     For `Task.ABSORB`, `rows` are the rows to archive and `place` the position of the new marker;
     for `Task.DEFRAG` there are none and the marker stays. `marker` is the one that is replaced.
-    `cursor` is where the cursor would stand afterwards, be the rows absorbed or skipped.
+    `guards` are those that the session has. `cursor` is where the cursor would stand afterwards,
+    be the rows absorbed or skipped; `is_last` says that too little for another pass would then be
+    left behind it.
     """
 
     task: Task
@@ -69,12 +72,31 @@ class PassPlan:
     request: SummaryRequest
     question: str
     failures: int
+    guards: frozenset[GuardName]
+    is_last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What is stored of a session besides its messages; `cursor` is that of micro-compaction."""
+
+    session: SessionRecord
+    cursor: int
+    guards: Mapping[GuardName, GuardRecord]
+
+    @classmethod
+    def read(cls, connection: Connection, database: Database, key: int) -> Situation:
+        """As it is stored. Raises `SessionNotFound`."""
+        return cls(
+            sessions.fetch(connection, key),
+            cursors.read(connection, key, CursorName.MICRO),
+            guards.read_all(connection, database, key),
+        )
 
 
 def plan_pass(
     connection: Connection,
-    database: Database,
-    key: int,
+    situation: Situation,
     settings: CompressionSettings,
     *,
     input_chars: int,
@@ -86,7 +108,7 @@ def plan_pass(
     `input_chars` is what one request to the summariser may hold, `fingerprint` the summariser's,
     `today` the date for its prompt.
     """
-    planner = _planner(connection, database, key, settings, input_chars=input_chars, today=today)
+    planner = _planner(connection, situation, settings, input_chars=input_chars, today=today)
     if isinstance(planner, NothingDue):
         return planner
     if not micro_may_run(planner.session, Restraints(settings, planner.guards, fingerprint)):
@@ -94,34 +116,33 @@ def plan_pass(
     chosen = planner.choose()
     if isinstance(chosen, NothingDue):
         return chosen
-    return planner.absorb(chosen) if chosen else planner.defrag()
+    return planner.absorb(chosen) if chosen.exchanges else planner.defrag()
 
 
 def why_nothing_due(
-    connection: Connection, database: Database, key: int, settings: CompressionSettings
+    connection: Connection, situation: Situation, settings: CompressionSettings
 ) -> NothingDue | None:
     """Why no pass can be made now; None when one can, guards apart. Reads no text of messages."""
-    planner = _planner(connection, database, key, settings, input_chars=0, today=date.min)
+    planner = _planner(connection, situation, settings, input_chars=0, today=date.min)
     chosen = planner if isinstance(planner, NothingDue) else planner.choose()
     return chosen if isinstance(chosen, NothingDue) else None
 
 
 def _planner(
     connection: Connection,
-    database: Database,
-    key: int,
+    situation: Situation,
     settings: CompressionSettings,
     *,
     input_chars: int,
     today: date,
 ) -> _Planner | NothingDue:
-    session = sessions.fetch(connection, key)
+    session = situation.session
     try:
         threshold = session_threshold(session, settings)
     except NoUsableWindowError as error:
         # The session's owner can mend that, the worker cannot; its turns go on being stored.
         return NothingDue(str(error))
-    markers = messages.read_markers(connection, key)
+    markers = messages.read_markers(connection, session.key)
     return _Planner(
         connection=connection,
         session=session,
@@ -130,11 +151,31 @@ def _planner(
         threshold=threshold.tokens,
         micro=next((m for m in reversed(markers) if m.kind is Kind.MICRO), None),
         batch=next((m for m in reversed(markers) if m.kind is Kind.BATCH), None),
-        cursor=cursors.read(connection, key, CursorName.MICRO),
-        guards=guards.read_all(connection, database, key),
+        cursor=situation.cursor,
+        guards=situation.guards,
         input_chars=input_chars,
         today=today,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """Rows of the middle that a pass could absorb, from the first on; `complete` means all."""
+
+    rows: tuple[Row, ...] = ()
+    complete: bool = False
+
+    @property
+    def tokens(self) -> int:
+        return sum(row.tokens for row in self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """The exchanges that a pass would absorb, out of what is held."""
+
+    exchanges: tuple[Exchange, ...] = ()
+    held: _Held = _Held()
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +188,7 @@ class _Planner:
     micro: Row | None
     batch: Row | None
     cursor: int
-    guards: dict[GuardName, GuardRecord]
+    guards: Mapping[GuardName, GuardRecord]
     input_chars: int
     today: date
 
@@ -155,27 +196,34 @@ class _Planner:
     def previous(self) -> str:
         return (self.micro.summary or "") if self.micro else ""
 
-    def choose(self) -> tuple[Exchange, ...] | NothingDue:
-        """The exchanges that a pass would absorb; none when it would rewrite the summary."""
+    def choose(self) -> _Chosen | NothingDue:
+        """What a pass would absorb; nothing when it would rewrite the summary."""
         undone = self.guards.get(GuardName.UNDONE)
         if undone is not None and undone.subject == self.session.turns:
             return NothingDue("an undo waits for the next turn")
         if self._summary_is_too_long():
-            return ()
+            return _Chosen()
         start = self._start()
         limit = self._limit()
         if start >= limit:
             return NothingDue("the middle is empty")
-        match self._find(start, limit):
+        held = self._held(start, limit)
+        match self._find(held, start, limit):
             case TooLittle(tokens):
                 return NothingDue(f"the middle holds {tokens} tokens, too few for a pass")
             case Found(exchanges):
-                return exchanges
+                return _Chosen(exchanges, held)
 
     def _summary_is_too_long(self) -> bool:
         raised = self.guards.get(GuardName.DEFRAG_MARK)
         mark = self.settings.micro_compact_defrag_threshold_tokens
         return estimate_text(self.previous) > max(mark, (raised.subject or 0) if raised else 0)
+
+    def _would_be_the_last(self, held: _Held, cursor: int) -> bool:
+        """Whether too little for another pass would be left behind `cursor`."""
+        left = [row.tokens for row in held.rows if row.position >= cursor]
+        few = not left or sum(left) < self.settings.micro_compact_min_tokens
+        return held.complete and few
 
     def defrag(self) -> PassPlan:
         """A rewrite of the rolling summary alone."""
@@ -188,8 +236,9 @@ class _Planner:
             question=self._question_key(Task.DEFRAG, ()),
         )
 
-    def absorb(self, exchanges: tuple[Exchange, ...]) -> PassPlan:
-        """A pass over `exchanges`, or over as much of them as one request holds."""
+    def absorb(self, chosen: _Chosen) -> PassPlan:
+        """A pass over what was chosen, or over as much of it as one request holds."""
+        exchanges = chosen.exchanges
         taken, shown, question, cut = self._fill(exchanges)
         last = max(row.position for row in taken)
         tokens = sum(row.tokens for row in taken)
@@ -198,6 +247,7 @@ class _Planner:
         defrag_at = self.settings.micro_compact_defrag_threshold_tokens
         failed = self.guards.get(GuardName.MICRO_FAILURES)
         first = min(row.position for row in taken)
+        cursor = last + 1 if cut else max(last + 1, exchanges[-1].end)
         return self._plan(
             Task.ABSORB,
             target=min(defrag_at * 3 // 4, max(replaced // 2, 1)),
@@ -207,7 +257,8 @@ class _Planner:
             first=first,
             place=last,
             tokens=tokens,
-            cursor=last + 1 if cut else max(last + 1, exchanges[-1].end),
+            cursor=cursor,
+            is_last=self._would_be_the_last(chosen.held, cursor),
             shown=shown,
             asked=question,
             failures=failed.count if failed and failed.subject == first else 0,
@@ -228,6 +279,7 @@ class _Planner:
         shown: tuple[Passage, ...] = (),
         asked: str = "",
         failures: int = 0,
+        is_last: bool = False,
     ) -> PassPlan:
         at = self.micro.position if self.micro else 0
         return PassPlan(
@@ -252,6 +304,8 @@ class _Planner:
             ),
             question=question,
             failures=failures,
+            guards=frozenset(self.guards),
+            is_last=is_last,
         )
 
     def _question_key(self, task: Task, rows: tuple[int, ...]) -> str:
@@ -259,7 +313,7 @@ class _Planner:
 
     def _start(self) -> int:
         """Position from which on rows may be absorbed: behind head, batch marker and cursor."""
-        limit = _PAGE + self.rules.protect_first_n
+        limit = _HEAD_PAGE + self.rules.protect_first_n
         while True:
             rows = messages.read_forward(self.connection, self.session.key, start=0, limit=limit)
             complete = len(rows) < limit
@@ -277,7 +331,7 @@ class _Planner:
 
     def _limit(self) -> int:
         """Position at which the middle ends: the tail's start, or the open turn's."""
-        limit = max(_PAGE, 2 * self.rules.protect_last_n)
+        limit = max(_PAGE, 2 * self.rules.protect_last_n, self._rows_of_tail() * 5 // 4)
         while True:
             rows = messages.read_backward(self.connection, self.session.key, limit=limit)
             first = tail_start(rows, self.rules)
@@ -290,28 +344,29 @@ class _Planner:
         opened = messages.newest_request(self.connection, self.session.key)
         return tail if opened is None else min(tail, opened)
 
-    def _find(self, start: int, limit: int) -> Found | TooLittle:
-        held = self._held(start, limit)
-        if held is None:
-            return TooLittle(0)
-        first, tokens = held
-        if tokens < self.settings.micro_compact_min_tokens:
-            return TooLittle(tokens)
-        return self._find_from(self._turn_of(first, start), limit)
+    def _rows_of_tail(self) -> int:
+        """How many rows the tail has if they are as large as others."""
+        size = max(1, self.session.live_tokens // max(1, self.session.live_messages))
+        return min(self.rules.tail_budget // size, _FARTHEST)
 
-    def _held(self, start: int, limit: int) -> tuple[int, int] | None:
-        """Position of the first row that could be absorbed, and the tokens of the first ones.
+    def _find(self, held: _Held, start: int, limit: int) -> Found | TooLittle:
+        if not held.rows or held.tokens < self.settings.micro_compact_min_tokens:
+            return TooLittle(held.tokens)
+        return self._find_from(self._turn_of(held.rows[0].position, start), limit)
+
+    def _held(self, start: int, limit: int) -> _Held:
+        """The first rows that could be absorbed, enough for a pass if there are so many.
 
         Where people write much and the agent little, this is all that is read.
         """
         most = _PAGE
         while True:
-            rows = messages.agent_rows(self.connection, self.session.key, start=start, limit=most)
-            tokens = sum(row.tokens for row in rows if row.position < limit)
-            enough = tokens >= self.settings.micro_compact_min_tokens
-            if enough or len(rows) < most or rows[-1].position >= limit:
-                inside = rows and rows[0].position < limit
-                return (rows[0].position, tokens) if inside else None
+            rows = messages.agent_rows(
+                self.connection, self.session.key, start=start, before=limit, limit=most
+            )
+            held = _Held(tuple(rows), complete=len(rows) < most)
+            if held.complete or held.tokens >= self.settings.micro_compact_min_tokens:
+                return held
             most *= 2
 
     def _turn_of(self, position: int, start: int) -> int:

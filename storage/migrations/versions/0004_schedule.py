@@ -36,7 +36,7 @@ _INDEXES = (
     (
         "ix_jobs_rung",
         "jobs",
-        ["queue", "owner", "strength", "run_at"],
+        ["queue", "owner", "strength", "run_at", "id"],
         "state = 'due' AND rung_at IS NOT NULL",
     ),
     ("ix_jobs_dead", "jobs", ["id"], "state = 'dead'"),
