@@ -59,6 +59,13 @@ class WorkerSettings(Block):
         le=3600,
         description="How long a job belongs to a worker that no longer renews its lease.",
     )
+    stop_seconds: Seconds = Field(
+        600,
+        ge=0,
+        le=3600,
+        description="How long a worker that stops lets running model calls go on, before it gives "
+        "their jobs to other workers.",
+    )
     poll_seconds: Seconds = Field(
         0.5, ge=0.01, le=1, description="Pause between two looks at the jobs table without broker."
     )

@@ -65,6 +65,13 @@ class Host:
     def start_worker(self, name: str) -> Child:
         return self.start("tests.worker_program", "--name", name)
 
+    def start_celery(self, pool: str, *, at_once: int = 1) -> Child:
+        """Start a worker by Celery's own command."""
+        return self.start(
+            *("celery", "-A", "tasks.app", "worker", "--pool", pool),
+            *("--concurrency", str(at_once), "--without-gossip", "--without-mingle"),
+        )
+
     def start_beat(self, folder: Path | None = None) -> Child:
         schedule = str((folder or self._folder) / "beat")
         return self.start(

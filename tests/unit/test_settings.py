@@ -99,6 +99,7 @@ def test_workers_and_schedule_have_their_defaults() -> None:
     assert WorkerSettings().model_dump() == {
         "concurrency": 8,
         "lease_seconds": 60,
+        "stop_seconds": 600.0,
         "poll_seconds": 0.5,
     }
     assert ScheduleSettings().model_dump() == {
