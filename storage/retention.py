@@ -9,12 +9,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, delete, exists, select, tuple_
+from sqlalchemy import ColumnElement, Connection, delete, exists, func, or_, select, tuple_
 from sqlalchemy import text as sql
 
+from storage.dead_jobs import DROPPED
 from storage.engine import Database
 from storage.jobs import JobState
-from storage.models import OPEN_JOB, Answer, Attempt, Job, ScheduleSlot, Signal
+from storage.models import (
+    COOLDOWN_GUARD,
+    LIVE_PLACEHOLDER,
+    OPEN_JOB,
+    UNDECIDED,
+    Answer,
+    Attempt,
+    Guard,
+    Job,
+    ScheduleSlot,
+    Session,
+    Signal,
+    Summary,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +57,10 @@ def forget_signals(
 def forget_jobs(
     connection: Connection, database: Database, *, older_ms: int, after: int, limit: int
 ) -> Page:
-    """Delete jobs that were finished that long ago. Dead ones are left to operators."""
+    """Delete jobs that were finished that long ago. Dead ones are left to operators, and one that
+    an operator has dropped stays as long as scans would make its work due again (`overdue`)."""
     finished = (Job.state == JobState.DONE) & (Job.updated_at <= database.now() - older_ms)
+    finished &= ~(func.coalesce(Job.reason, "").startswith(DROPPED) & _would_come_back())
     return _forget(
         connection, database, Job, older_ms=older_ms, after=after, limit=limit, where=finished
     )
@@ -63,6 +79,16 @@ def forget_slots(connection: Connection, database: Database, *, older_ms: int, l
     key = (ScheduleSlot.schedule, ScheduleSlot.slot)
     old = select(*key).where(ScheduleSlot.taken_at <= database.now() - older_ms).limit(limit)
     return connection.execute(delete(ScheduleSlot).where(tuple_(*key).in_(old))).rowcount
+
+
+def _would_come_back() -> ColumnElement[bool]:
+    """Whether its session is one that a scan may find."""
+    of_session = Job.session_key
+    return or_(
+        exists().where(Session.key == of_session, sql(UNDECIDED)),
+        exists().where(Guard.session_key == of_session, sql(COOLDOWN_GUARD)),
+        exists().where(Summary.session_key == of_session, sql(LIVE_PLACEHOLDER)),
+    )
 
 
 def _forget(

@@ -283,7 +283,7 @@ HOT: dict[str, tuple[Call, set[str]]] = {
         {"ix_sessions_undecided", "uq_jobs_open", "ix_jobs_failed"},
     ),
     "unhealed": (
-        lambda d, c: overdue.unhealed(c, after=Place(0, 7), limit=200),
+        lambda d, c: overdue.unhealed(c, d, rest_ms=1, after=Place(0, 7), limit=200),
         {"ix_summaries_placeholders", "uq_jobs_open", "ix_jobs_failed"},
     ),
     "rested": (
