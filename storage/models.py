@@ -35,8 +35,12 @@ MESSAGE_ROW = "kind = 'message'"
 REPORTED = "usage IS NOT NULL"
 """Events with which a gateway reported what the provider counted."""
 OPEN_JOB = "state IN ('due', 'running')"
-DUE_JOB = "state = 'due'"
 RUNNING_JOB = "state = 'running'"
+BULK_QUEUE = "recompact"
+"""The queue of bulk work: of its jobs only a few are rung for at a time (`jobs.ring_bulk`)."""
+RINGABLE_JOB = "state = 'due' AND (queue <> 'recompact' OR rung_at IS NOT NULL)"
+"""Due jobs but for bulk ones whose turn has not come."""
+WAITING_BULK_JOB = "state = 'due' AND queue = 'recompact' AND rung_at IS NULL"
 RUNG_JOB = "state = 'due' AND rung_at IS NOT NULL"
 """Jobs that can be claimed now and were rung for: a ring for one that waits is never noted."""
 DEAD_JOB = "state = 'dead'"
@@ -378,7 +382,12 @@ class Job(Base):
             sqlite_where=sql(RUNNING_JOB),
             postgresql_where=sql(RUNNING_JOB),
         ),
-        Index("ix_jobs_due", "run_at", sqlite_where=sql(DUE_JOB), postgresql_where=sql(DUE_JOB)),
+        Index(
+            "ix_jobs_ringable",
+            "run_at",
+            sqlite_where=sql(RINGABLE_JOB),
+            postgresql_where=sql(RINGABLE_JOB),
+        ),
         Index(
             "ix_jobs_lease",
             "lease_until",
@@ -393,6 +402,13 @@ class Job(Base):
             "run_at",
             sqlite_where=sql(RUNG_JOB),
             postgresql_where=sql(RUNG_JOB),
+        ),
+        Index(
+            "ix_jobs_bulk",
+            "run_at",
+            "id",
+            sqlite_where=sql(WAITING_BULK_JOB),
+            postgresql_where=sql(WAITING_BULK_JOB),
         ),
         Index("ix_jobs_dead", "id", sqlite_where=sql(DEAD_JOB), postgresql_where=sql(DEAD_JOB)),
         Index(

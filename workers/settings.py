@@ -53,6 +53,12 @@ class WorkerSettings(Block):
     concurrency: Annotated[int, Unit("jobs")] = Field(
         8, ge=1, le=256, description="Jobs at the same time, one thread each."
     )
+    bulk_at_once: Annotated[int, Unit("jobs")] = Field(
+        2,
+        ge=1,
+        le=256,
+        description="Jobs of queue recompact at the same time, by all workers together.",
+    )
     lease_seconds: Seconds = Field(
         60,
         ge=5,

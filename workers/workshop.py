@@ -78,6 +78,11 @@ class Workshop:
         return int(self.settings.current().worker.lease_seconds * 1000)
 
     @property
+    def bulk_at_once(self) -> int:
+        """How many bulk jobs may be under way."""
+        return self.settings.current().worker.bulk_at_once
+
+    @property
     def deadline_ms(self) -> int:
         """How long one pass may take, renewals included: the ceiling of every model in the chain
         and a minute (ENGINE.md §10)."""

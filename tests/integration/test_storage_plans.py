@@ -106,6 +106,9 @@ LONG_PAST = (
     f" created_at, updated_at) {NUMBERS.format(BACKLOG)} SELECT 1 + n, 'o' || n % 40, 'batch',"
     " 'batch', 'idle', n % 3, CASE n % 5 WHEN 0 THEN 4102444800000 ELSE n END,"
     " CASE n % 5 WHEN 0 THEN NULL ELSE 1 END, 1, 1 FROM numbers",
+    "INSERT INTO jobs (session_key, kind, queue, trigger, run_at, rung_at, created_at, updated_at)"
+    f" {NUMBERS.format(BACKLOG)} SELECT {DUE_JOBS} + 1 + n, 'turn', 'recompact', 'recompact', n,"
+    " CASE n WHEN 0 THEN 1 END, 1, 1 FROM numbers",
     "INSERT INTO jobs (session_key, kind, state, queue, trigger, reason, run_at, created_at,"
     f" updated_at) {NUMBERS.format(DEAD_JOBS)} SELECT 1 + n, 'turn', 'dead', 'turns', 'turn',"
     " 'KeyError', 1, 1, 1 FROM numbers",
@@ -237,11 +240,19 @@ HOT: dict[str, tuple[Call, set[str]]] = {
     "find_event": (lambda d, c: events.find(c, 3, "e402"), set()),
     "ring_due": (
         lambda d, c: jobs.ring_due(c, d, again_after_ms=30_000, limit=200),
-        {"ix_jobs_due"},
+        {"ix_jobs_ringable"},
     ),
     "any_due": (
         lambda d, c: jobs.any_due(c, later(d, -LONG_AGO_MS), again_after_ms=30_000),
-        {"ix_jobs_due", "ix_jobs_lease"},
+        {"ix_jobs_ringable", "ix_jobs_lease"},
+    ),
+    "any_bulk": (
+        lambda d, c: jobs.any_bulk(c, d, at_once=2),
+        {"ix_jobs_bulk", "ix_jobs_rung"},
+    ),
+    "ring_bulk": (
+        lambda d, c: jobs.ring_bulk(c, d, at_once=2),
+        {"ix_jobs_bulk", "ix_jobs_rung"},
     ),
     "rescue_expired": (lambda d, c: jobs.rescue_expired(c, d), {"ix_jobs_lease"}),
     "claim": (claim, {"uq_jobs_running"}),
