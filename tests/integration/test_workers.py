@@ -62,11 +62,11 @@ class Host:
     def start_worker(self, name: str) -> Child:
         return self.start("tests.worker_program", "--name", name)
 
-    def start_celery(self, pool: str, *, at_once: int = 1) -> Child:
-        """Start a worker by Celery's own command."""
+    def start_celery(self, pool: str, *, app: str = "tasks.app") -> Child:
+        """Start a worker by Celery's own command; it works one job at a time."""
         return self.start(
-            *("celery", "-A", "tasks.app", "worker", "--pool", pool),
-            *("--concurrency", str(at_once), "--without-gossip", "--without-mingle"),
+            *("celery", "-A", app, "worker", "--pool", pool),
+            *("--concurrency", "1", "--without-gossip", "--without-mingle"),
         )
 
     def start_beat(self, folder: Path | None = None) -> Child:
