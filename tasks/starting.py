@@ -11,9 +11,8 @@ from celery.concurrency import prefork
 
 from storage.errors import StorageError
 from tasks.conclusion import WorkshopSource
-from tasks.ring import ring
-from workers.reconcile import reconcile
-from workers.sweep import sweep
+from tasks.names import RECONCILE, SWEEP
+from tasks.upkeep import tick
 
 log = logging.getLogger(__name__)
 
@@ -52,9 +51,8 @@ class StartLook:
 
     def _look(self) -> None:
         try:
-            shop = self._workshop()
-            sweep(shop)
-            ring(self._app, reconcile(shop))
+            for name in (SWEEP, RECONCILE):
+                tick(self._app, self._workshop(), name, None)
         except StorageError as error:
             log.warning("no look at what is due at the start: %s", error)
         except Exception:
