@@ -50,6 +50,7 @@ UNDECIDED = "decided_turns < turns"
 is due."""
 IDLE_UNSEEN = "idle_since IS NOT NULL AND ended_at IS NULL AND archived_at IS NULL"
 """Sessions that nobody has looked at as idle ones since they were last active."""
+ENDED = "ended_at IS NOT NULL"
 COOLDOWN_GUARD = "name = 'cooldown'"
 LIVE_PLACEHOLDER = "status = 'live' AND kind = 'placeholder'"
 PAUSED_QUEUE = "paused_at IS NOT NULL"
@@ -135,6 +136,13 @@ class Session(Base):
             "key",
             sqlite_where=sql(IDLE_UNSEEN),
             postgresql_where=sql(IDLE_UNSEEN),
+        ),
+        Index(
+            "ix_sessions_ended",
+            "ended_at",
+            "key",
+            sqlite_where=sql(ENDED),
+            postgresql_where=sql(ENDED),
         ),
     )
 

@@ -1,4 +1,4 @@
-"""Forget what nobody needs any more, page by page. Never messages, summaries or events.
+"""Forget what nobody needs any more, page by page. Never messages or summaries.
 
 Pages follow the numbers of rows, which grow with time, and end at the first young one, so that
 each reads what it deletes and hardly more.
@@ -6,6 +6,7 @@ each reads what it deletes and hardly more.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from storage.engine import Database
 from storage.jobs import JobState
 from storage.models import (
     COOLDOWN_GUARD,
+    ENDED,
     LIVE_PLACEHOLDER,
     OPEN_JOB,
     UNDECIDED,
@@ -28,6 +30,7 @@ from storage.models import (
     Session,
     Signal,
     Summary,
+    TurnEvent,
 )
 
 
@@ -64,6 +67,33 @@ def forget_jobs(
     return _forget(
         connection, database, Job, older_ms=older_ms, after=after, limit=limit, where=finished
     )
+
+
+def ended_sessions(
+    connection: Connection, database: Database, *, older_ms: int, limit: int
+) -> list[int]:
+    """Keys of sessions that ended that long ago and still have events, longest ended first."""
+    has_events = exists().where(TurnEvent.session_key == Session.key)
+    found = connection.execute(
+        select(Session.key)
+        .where(sql(ENDED), Session.ended_at <= database.moment() - older_ms, has_events)
+        .order_by(Session.ended_at, Session.key)
+        .limit(limit)
+    )
+    return list(found.scalars())
+
+
+def forget_events(connection: Connection, keys: Sequence[int]) -> int:
+    """Delete the events of sessions, but for those that were opened again meanwhile; gives how
+    many."""
+    found = connection.execute(
+        select(Session.key, Session.ended_at)
+        .where(Session.key.in_(keys))
+        .order_by(Session.key)
+        .with_for_update(key_share=True)
+    )
+    ended = [key for key, ended_at in found if ended_at is not None]
+    return connection.execute(delete(TurnEvent).where(TurnEvent.session_key.in_(ended))).rowcount
 
 
 def forget_answers(connection: Connection, database: Database, *, older_ms: int, limit: int) -> int:

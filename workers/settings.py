@@ -115,8 +115,7 @@ class ScheduleSettings(Block):
 
 
 class RetentionSettings(Block):
-    """How long records are kept. Messages, summaries and events are kept as long as their session.
-    Read at the start."""
+    """How long records are kept. Messages and summaries are kept for good. Read at the start."""
 
     jobs_days: Days = Field(
         7, ge=0, le=_MOST_DAYS, description="Finished jobs. Dead ones stay until they are dropped."
@@ -130,6 +129,13 @@ class RetentionSettings(Block):
         ge=0.01,
         le=_MOST_DAYS,
         description="Answers of models that no open job waits for any more.",
+    )
+    events_days: Days = Field(
+        365,
+        ge=1,
+        le=_MOST_DAYS,
+        description="Events of a session after its end. Until then each is known, so that what is "
+        "sent again is not stored again.",
     )
 
 

@@ -118,6 +118,7 @@ LONG_PAST = (
     "INSERT INTO guards (session_key, name, until_at, updated_at)"
     f" {NUMBERS.format(SESSIONS)} SELECT 1 + n, CASE n % 50 WHEN 0 THEN 'cooldown'"
     " ELSE 'poor_passes' END, n, 1 FROM numbers",
+    'UPDATE sessions SET ended_at = active_at WHERE "key" % 50 = 1',
     "UPDATE summaries SET kind = 'placeholder', status = 'live' WHERE id % 100 = 7",
 )
 
@@ -312,6 +313,14 @@ HOT: dict[str, tuple[Call, set[str]]] = {
     "guards_of_a_page": (lambda d, c: guards.read_many(c, d, range(1, 100)), set()),
     "forget_jobs": (
         lambda d, c: retention.forget_jobs(c, d, older_ms=1, after=0, limit=200),
+        set(),
+    ),
+    "ended_sessions": (
+        lambda d, c: retention.ended_sessions(c, d, older_ms=1, limit=20),
+        {"ix_sessions_ended"},
+    ),
+    "forget_events": (
+        lambda d, c: retention.forget_events(c, range(1001, 1020)),
         set(),
     ),
     "forget_attempts": (

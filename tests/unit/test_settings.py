@@ -115,6 +115,7 @@ def test_workers_and_schedule_have_their_defaults() -> None:
         "attempts_days": 90,
         "signals_days": 30,
         "answers_days": 1,
+        "events_days": 365,
     }
 
 

@@ -29,6 +29,7 @@ _INDEXES = (
         ["idle_since", "key"],
         "idle_since IS NOT NULL AND ended_at IS NULL AND archived_at IS NULL",
     ),
+    ("ix_sessions_ended", "sessions", ["ended_at", "key"], "ended_at IS NOT NULL"),
     (
         "ix_summaries_placeholders",
         "summaries",
