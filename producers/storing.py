@@ -44,6 +44,7 @@ def store(
         rows=len(draft.rows),
         tokens=draft.tokens,
         closes_turn=told.closes_turn,
+        reported=told.usage is not None,
     )
     if record is None:
         return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tasks.names import FORGET, RECONCILE, SCAN_IDLE, SWEEP, TEND
 from workers.settings import ScheduleSettings
 
-TICK_SECONDS = 3600.0
+TICK_SECONDS = 21_600.0
 """After this time a tick that nobody took is dropped. Who sends and who takes it compare their own
 clocks there, so it has to be far longer than any two hosts' clocks differ."""
 

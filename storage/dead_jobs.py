@@ -16,10 +16,12 @@ from sqlalchemy import text as sql
 
 from storage.engine import Database
 from storage.jobs import DueJob, JobKind, JobState, make_due
-from storage.models import DEAD_JOB, Job, Session
+from storage.models import DEAD_JOB, FAILED_JOB, Job, Session
 
 DROPPED = "dropped"
 """How the reason of a closed job begins that nobody is to work again."""
+RETRIED = "retried as job"
+"""The same of one whose work another job does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,7 @@ def retry(connection: Connection, database: Database, ids: Collection[int]) -> l
             strength=one.strength,
             options=json.loads(one.options or "{}"),
         )
-        _close(connection, database, [one.id], f"retried as job {job.id}")
+        _close(connection, database, [one.id], f"{RETRIED} {job.id}")
     return [Retried(one.id, made[one.id]) for one in dead]
 
 
@@ -135,6 +137,15 @@ def drop(connection: Connection, database: Database, ids: Collection[int]) -> li
     dead = [one.id for one in _take(connection, ids)]
     _close(connection, database, dead, DROPPED)
     return dead
+
+
+def close_replaced(
+    connection: Connection, database: Database, key: int, kind: JobKind, *, by: int
+) -> None:
+    """Close the dead jobs of a session whose work job `by` does now."""
+    mine = (Job.session_key == key, Job.kind == kind, sql(FAILED_JOB))
+    dead = connection.execute(select(Job.id).where(*mine, sql(DEAD_JOB))).scalars().all()
+    _close(connection, database, dead, f"{RETRIED} {by}")
 
 
 _DEAD = (

@@ -35,16 +35,22 @@ MESSAGE_ROW = "kind = 'message'"
 REPORTED = "usage IS NOT NULL"
 """Events with which a gateway reported what the provider counted."""
 OPEN_JOB = "state IN ('due', 'running')"
-DUE_JOB = "state = 'due'"
 RUNNING_JOB = "state = 'running'"
+BULK_QUEUE = "recompact"
+"""The queue of bulk work: of its jobs only a few are rung for at a time (`jobs.ring_bulk`)."""
+RINGABLE_JOB = "state = 'due' AND (queue <> 'recompact' OR rung_at IS NOT NULL)"
+"""Due jobs but for bulk ones whose turn has not come."""
+WAITING_BULK_JOB = "state = 'due' AND queue = 'recompact' AND rung_at IS NULL"
 RUNG_JOB = "state = 'due' AND rung_at IS NOT NULL"
 """Jobs that can be claimed now and were rung for: a ring for one that waits is never noted."""
 DEAD_JOB = "state = 'dead'"
 FAILED_JOB = "failed_last_at IS NOT NULL"
 UNDECIDED = "decided_turns < turns"
-"""Sessions with a closed turn about which it was not decided yet what is due."""
+"""Sessions with a closed turn, or a report in an open one, about which it was not decided yet what
+is due."""
 IDLE_UNSEEN = "idle_since IS NOT NULL AND ended_at IS NULL AND archived_at IS NULL"
 """Sessions that nobody has looked at as idle ones since they were last active."""
+ENDED = "ended_at IS NOT NULL"
 COOLDOWN_GUARD = "name = 'cooldown'"
 LIVE_PLACEHOLDER = "status = 'live' AND kind = 'placeholder'"
 PAUSED_QUEUE = "paused_at IS NOT NULL"
@@ -130,6 +136,13 @@ class Session(Base):
             "key",
             sqlite_where=sql(IDLE_UNSEEN),
             postgresql_where=sql(IDLE_UNSEEN),
+        ),
+        Index(
+            "ix_sessions_ended",
+            "ended_at",
+            "key",
+            sqlite_where=sql(ENDED),
+            postgresql_where=sql(ENDED),
         ),
     )
 
@@ -377,7 +390,12 @@ class Job(Base):
             sqlite_where=sql(RUNNING_JOB),
             postgresql_where=sql(RUNNING_JOB),
         ),
-        Index("ix_jobs_due", "run_at", sqlite_where=sql(DUE_JOB), postgresql_where=sql(DUE_JOB)),
+        Index(
+            "ix_jobs_ringable",
+            "run_at",
+            sqlite_where=sql(RINGABLE_JOB),
+            postgresql_where=sql(RINGABLE_JOB),
+        ),
         Index(
             "ix_jobs_lease",
             "lease_until",
@@ -393,6 +411,13 @@ class Job(Base):
             "id",
             sqlite_where=sql(RUNG_JOB),
             postgresql_where=sql(RUNG_JOB),
+        ),
+        Index(
+            "ix_jobs_bulk",
+            "run_at",
+            "id",
+            sqlite_where=sql(WAITING_BULK_JOB),
+            postgresql_where=sql(WAITING_BULK_JOB),
         ),
         Index("ix_jobs_dead", "id", sqlite_where=sql(DEAD_JOB), postgresql_where=sql(DEAD_JOB)),
         Index(

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, exists, select, tuple_, update
+from sqlalchemy import ColumnElement, Connection, exists, or_, select, tuple_, update
 from sqlalchemy import text as sql
 
+from storage.dead_jobs import DROPPED
 from storage.engine import Database
 from storage.jobs import JobKind, JobState
 from storage.models import (
@@ -54,10 +55,12 @@ def undecided(connection: Connection, *, after: Place, limit: int) -> list[Place
     return [Place(key=key) for key in found.scalars()]
 
 
-def unhealed(connection: Connection, *, after: Place, limit: int) -> list[Place]:
+def unhealed(
+    connection: Connection, database: Database, *, rest_ms: int, after: Place, limit: int
+) -> list[Place]:
     """Sessions that show a placeholder and have no batch job, which would heal it.
 
-    Not those whose batch job was given up after the placeholder was made.
+    Not those whose batch job was given up after the placeholder was made, less than `rest_ms` ago.
     """
     shown = Summary.created_at, Summary.session_key
     found = connection.execute(
@@ -65,7 +68,12 @@ def unhealed(connection: Connection, *, after: Place, limit: int) -> list[Place]
         .where(
             sql(LIVE_PLACEHOLDER),
             tuple_(*shown) > (after.at, after.key),
-            *_left_alone(JobKind.BATCH, Summary.session_key, since=Summary.created_at),
+            *_left_alone(
+                JobKind.BATCH,
+                Summary.session_key,
+                since=Summary.created_at,
+                rested=database.moment() - rest_ms,
+            ),
         )
         .order_by(*shown)
         .limit(limit)
@@ -123,14 +131,20 @@ def note_idle_look(connection: Connection, seen: Sequence[Place]) -> None:
     )
 
 
-def _left_alone(kind: JobKind, key: Any, *, since: Any) -> tuple[ColumnElement[bool], ...]:
-    """No open job of the kind, and none that was given up `since` then."""
+def _left_alone(
+    kind: JobKind, key: Any, *, since: Any, rested: ColumnElement[int] | None = None
+) -> tuple[ColumnElement[bool], ...]:
+    """No open job of the kind, and none that was given up `since` then.
+
+    One that died up to the time `rested` does not count; one that an operator has dropped does.
+    """
     of_kind = (Job.session_key == key, Job.kind == kind)
     is_open = exists().where(*of_kind, sql(OPEN_JOB))
+    died, dropped = Job.state == JobState.DEAD, Job.reason.startswith(DROPPED)
     given_up = exists().where(
         *of_kind,
         sql(FAILED_JOB),
-        Job.state.in_((JobState.DEAD, JobState.DONE)),
         Job.failed_last_at >= since,
+        or_(died if rested is None else died & (Job.failed_last_at > rested), dropped),
     )
     return ~is_open, ~given_up

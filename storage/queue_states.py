@@ -59,6 +59,15 @@ def resume(connection: Connection, names: Iterable[str]) -> list[str]:
     return sorted(resumed.scalars())
 
 
+def hold(connection: Connection, name: str) -> None:
+    """Keep others who call this from the queue until the transaction ends."""
+    connection.execute(
+        insert_into(connection, QueueState)
+        .values(name=name, reason="")
+        .on_conflict_do_update(index_elements=[QueueState.name], set_={"name": name})
+    )
+
+
 def is_paused(connection: Connection, name: str) -> bool:
     """Whether a queue is paused."""
     found = connection.execute(

@@ -202,10 +202,12 @@ def count_appended(
     rows: int,
     tokens: int,
     closes_turn: bool,
+    reported: bool = False,
 ) -> SessionRecord | None:
     """Count appended rows in and reserve their positions; None when there is no such session.
 
-    The positions are the `rows` ones that end before the record's `next_position`.
+    `reported` says that usage came with them, which has to be decided about even if no turn is
+    closed. The positions are the `rows` ones that end before the record's `next_position`.
     """
     found = connection.execute(
         _count_appended(database.dialect, database.offset_ms),
@@ -215,6 +217,7 @@ def count_appended(
             "estimated": tokens,
             "closed": int(closes_turn),
             "open": int(not closes_turn),
+            "reported": int(reported and not closes_turn),
         },
     )
     row = found.first()
@@ -235,7 +238,8 @@ def _count_appended(dialect: str, offset_ms: int) -> Any:
             turns=_SESSIONS.c.turns + bindparam("closed", type_=BigInteger),
             turn_open=bindparam("open"),
             # A session of an older version joins with this turn.
-            decided_turns=func.coalesce(_SESSIONS.c.decided_turns, _SESSIONS.c.turns),
+            decided_turns=func.coalesce(_SESSIONS.c.decided_turns, _SESSIONS.c.turns)
+            - bindparam("reported", type_=BigInteger),
             active_at=clock(dialect, offset_ms),
             idle_since=clock(dialect, offset_ms),
         )

@@ -1,4 +1,5 @@
-"""The Celery application of a deployment: `celery -A tasks.app flower`, `… inspect ping`.
+"""The Celery application of a deployment: `celery -A tasks.app worker`, `… flower`,
+`… inspect ping`.
 
 Made from the configuration file and the environment, once, when this module is imported.
 """
@@ -7,8 +8,11 @@ from __future__ import annotations
 
 from tasks.application import ProcessWorkshop, make_app
 from tasks.settings import broker_of
+from tasks.starting import StartLook
 from workers.settings_file import SettingsSource
 
 _settings = SettingsSource.following()
+_workshop = ProcessWorkshop(_settings)
 
-app = make_app(broker_of(_settings.current()), ProcessWorkshop(_settings))
+app = make_app(broker_of(_settings.current()), _workshop)
+start_look = StartLook(app, _workshop)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from threading import Lock
 
 from celery import Celery
@@ -34,9 +33,7 @@ def make_app(broker_url: str | None, workshop: WorkshopSource) -> Celery:
 class ProcessWorkshop:
     """Gives the process's workshop, made at its first use and anew after a fork (F186)."""
 
-    def __init__(
-        self, settings: SettingsSource, stopping: Callable[[], bool] | None = None
-    ) -> None:
+    def __init__(self, settings: SettingsSource, stopping: StopFlag | None = None) -> None:
         self._settings = settings
         self._stopping = stopping or StopFlag()
         self._lock = Lock()
@@ -66,4 +63,5 @@ class ProcessWorkshop:
             settings=self._settings,
             summariser=FollowingSummariser(self._settings, os.environ, SharedGate(database)),
             stopping=self._stopping,
+            out_of_time=lambda: self._stopping.lasts(settings.worker.stop_seconds),
         )

@@ -12,12 +12,12 @@ from celery.worker import WorkController, state
 
 from storage.errors import StorageError
 from tasks.application import ProcessWorkshop, make_app
-from tasks.names import QUEUES
+from tasks.names import QUEUES, SWEEP
 from tasks.ring import ring
 from tasks.stopping import StopFlag
+from tasks.upkeep import tick
 from workers.reconcile import reconcile
 from workers.settings_file import SettingsSource
-from workers.sweep import sweep
 from workers.workshop import Workshop
 
 log = logging.getLogger(__name__)
@@ -135,7 +135,7 @@ class EmbeddedWorker:
             try:
                 shop = self._workshop()
                 if not swept:
-                    sweep(shop)
+                    tick(self.app, shop, SWEEP, None)
                     swept = True
                 ring(self.app, reconcile(shop))
             except StorageError as error:

@@ -184,7 +184,7 @@ class CompressionSettings(Block):
         "timeout.",
     )
     context_total_ceiling_seconds: Seconds = Field(
-        600, ge=0.1, le=_DAY, description="Longest model call; stopping a worker waits for it."
+        600, ge=0.1, le=_DAY, description="Longest model call."
     )
 
     @field_validator("in_place")

@@ -8,20 +8,22 @@ from contextlib import contextmanager
 from threading import Event, Thread
 
 from storage import jobs
-from storage.engine import Database
 from storage.errors import StorageError
 from storage.jobs import Claim
+from workers.workshop import Workshop
 
 log = logging.getLogger(__name__)
 
 
 @contextmanager
-def kept(database: Database, claim: Claim, *, lease_ms: int) -> Iterator[Callable[[], bool]]:
+def kept(shop: Workshop, claim: Claim) -> Iterator[Callable[[], bool]]:
     """Renew the lease of `claim` in the background, up to the job's deadline.
 
-    Gives a function that tells whether the lease was lost. A database that does not answer is
-    asked again at the next renewal; the lease then ends by itself if it stays away.
+    Gives a function that tells whether the job is to be left at once, a model that is asked just
+    now included: the lease was lost, or the worker stops and is out of time. A database that does
+    not answer is asked again at the next renewal; the lease then ends by itself if it stays away.
     """
+    database, lease_ms = shop.database, shop.lease_ms
     ended, lost = Event(), Event()
 
     def renew() -> None:
@@ -39,7 +41,7 @@ def kept(database: Database, claim: Claim, *, lease_ms: int) -> Iterator[Callabl
     keeper = Thread(target=renew, name=f"lease-{claim.job_id}", daemon=True)
     keeper.start()
     try:
-        yield lost.is_set
+        yield lambda: lost.is_set() or shop.out_of_time()
     finally:
         ended.set()
         keeper.join()

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from storage import jobs
+from storage.engine import Database
 from storage.jobs import DueJob
 from workers.workshop import Workshop
 
@@ -34,8 +35,19 @@ def reconcile(shop: Workshop) -> list[DueJob]:
     """
     database = shop.database
     with database.read() as connection:
-        if not jobs.any_due(connection, database, **_PAUSES):
-            return []
+        due = jobs.any_due(connection, database, **_PAUSES)
+        bulk = jobs.any_bulk(connection, database, at_once=shop.bulk_at_once)
+    return (_due(database) if due else []) + (ring_bulk(shop) if bulk else [])
+
+
+def ring_bulk(shop: Workshop) -> list[DueJob]:
+    """Give the bulk jobs that it is time to ring for, so that `worker.bulk_at_once` are under
+    way. A bulk job that ends calls for the next."""
+    with shop.database.write() as connection:
+        return jobs.ring_bulk(connection, shop.database, at_once=shop.bulk_at_once)
+
+
+def _due(database: Database) -> list[DueJob]:
     with database.write() as connection:
         jobs.rescue_expired(connection, database)
     found: list[DueJob] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from storage import retention
 from storage.engine import Database
@@ -17,6 +17,8 @@ _DAY_MS = 86_400_000
 _PAGE = 200
 _PAGES = 500
 """So that one round deletes 100,000 rows of a kind at the most."""
+_SESSIONS = 20
+"""A page of those whose events are deleted: each may have thousands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,19 +29,20 @@ class Forgotten:
     attempts: int = 0
     signals: int = 0
     answers: int = 0
+    events: int = 0
     slots: int = 0
 
     @property
     def rows(self) -> int:
-        return self.jobs + self.attempts + self.signals + self.answers + self.slots
+        return sum(astuple(self))
 
 
 def forget(shop: Workshop) -> Forgotten:
     """Delete what is older than block `retention` of the settings says.
 
-    What is part of a conversation stays as long as its session: messages, summaries, and events
-    too, since the same event may be sent again at any time (ARCHITECTURE.md, *Delivery*). Their
-    usage is a few numbers, and the last one decides about its session after a cooldown.
+    What is part of a conversation stays: messages and summaries. Events stay as long as their
+    session lives, since the same one may be sent again at any time (ARCHITECTURE.md, *Delivery*),
+    and some time after it has ended.
     """
     days, database = shop.settings.current().retention, shop.database
     return Forgotten(
@@ -47,6 +50,7 @@ def forget(shop: Workshop) -> Forgotten:
         attempts=_in_order(database, retention.forget_attempts, days.attempts_days),
         signals=_in_order(database, retention.forget_signals, days.signals_days),
         answers=_any(database, retention.forget_answers, int(_DAY_MS * days.answers_days)),
+        events=_events(database, int(_DAY_MS * days.events_days)),
         slots=_any(database, retention.forget_slots, SLOTS_MS),
     )
 
@@ -72,5 +76,20 @@ def _any(database: Database, forget_page: Callable[..., int], older_ms: int) -> 
             gone = forget_page(connection, database, older_ms=older_ms, limit=_PAGE)
         deleted += gone
         if gone < _PAGE:
+            break
+    return deleted
+
+
+def _events(database: Database, older_ms: int) -> int:
+    deleted = 0
+    for _ in range(_PAGES):
+        with database.read() as connection:
+            keys = retention.ended_sessions(
+                connection, database, older_ms=older_ms, limit=_SESSIONS
+            )
+        if keys:
+            with database.write() as connection:
+                deleted += retention.forget_events(connection, keys)
+        if len(keys) < _SESSIONS:
             break
     return deleted

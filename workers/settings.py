@@ -53,11 +53,24 @@ class WorkerSettings(Block):
     concurrency: Annotated[int, Unit("jobs")] = Field(
         8, ge=1, le=256, description="Jobs at the same time, one thread each."
     )
+    bulk_at_once: Annotated[int, Unit("jobs")] = Field(
+        2,
+        ge=1,
+        le=256,
+        description="Jobs of queue recompact at the same time, by all workers together.",
+    )
     lease_seconds: Seconds = Field(
         60,
         ge=5,
         le=3600,
         description="How long a job belongs to a worker that no longer renews its lease.",
+    )
+    stop_seconds: Seconds = Field(
+        600,
+        ge=0,
+        le=3600,
+        description="How long a worker that stops lets running model calls go on, before it gives "
+        "their jobs to other workers.",
     )
     poll_seconds: Seconds = Field(
         0.5, ge=0.01, le=1, description="Pause between two looks at the jobs table without broker."
@@ -102,8 +115,7 @@ class ScheduleSettings(Block):
 
 
 class RetentionSettings(Block):
-    """How long records are kept. Messages, summaries and events are kept as long as their session.
-    Read at the start."""
+    """How long records are kept. Messages and summaries are kept for good. Read at the start."""
 
     jobs_days: Days = Field(
         7, ge=0, le=_MOST_DAYS, description="Finished jobs. Dead ones stay until they are dropped."
@@ -117,6 +129,13 @@ class RetentionSettings(Block):
         ge=0.01,
         le=_MOST_DAYS,
         description="Answers of models that no open job waits for any more.",
+    )
+    events_days: Days = Field(
+        365,
+        ge=1,
+        le=_MOST_DAYS,
+        description="Events of a session after its end. Until then each is known, so that what is "
+        "sent again is not stored again.",
     )
 
 

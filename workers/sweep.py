@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from sqlalchemy import Connection
 
-from storage import jobs, overdue
+from storage import dead_jobs, jobs, overdue
 from storage.engine import Database
 from storage.jobs import JobKind
 from storage.overdue import Place
@@ -29,6 +29,10 @@ SWEPT = "sweep"
 """Trigger of a turn job that was missing."""
 RESTED = "cooldown_over"
 """Trigger of a turn job that looks at what a cooldown has held back."""
+
+HEAL_AGAIN_MS = 86_400_000
+"""A placeholder whose job has died gets another one after a day: it stands in every request of its
+session, and what killed the job may have been mended."""
 
 _PAGE = 200
 _PAGES = 50
@@ -67,7 +71,9 @@ def sweep(shop: Workshop) -> Swept:
         return overdue.undecided(connection, after=after, limit=_PAGE)
 
     def unhealed(connection: Connection, after: Place) -> list[Place]:
-        return overdue.unhealed(connection, after=after, limit=_PAGE)
+        return overdue.unhealed(
+            connection, database, rest_ms=HEAL_AGAIN_MS, after=after, limit=_PAGE
+        )
 
     def rested(connection: Connection, after: Place) -> list[Place]:
         return overdue.rested(connection, database, after=after, limit=_PAGE)
@@ -91,7 +97,9 @@ def _make_due(
             with database.write() as connection:
                 # In one order, so that two sweeps never wait for each other crosswise.
                 for key in sorted({place.key for place in page}):
-                    jobs.make_due(connection, database, key, **facts)
+                    job = jobs.make_due(connection, database, key, **facts)
+                    if job.kind is JobKind.BATCH:
+                        dead_jobs.close_replaced(connection, database, key, job.kind, by=job.id)
             found, last = found + len(page), page[-1]
         if len(page) < _PAGE:
             break

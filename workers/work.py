@@ -11,11 +11,13 @@ from sqlalchemy import Connection
 from storage import jobs, sessions
 from storage.errors import FenceLost, StorageError
 from storage.jobs import MAX_CRASHES, Claim, DueJob, JobKind
+from storage.models import BULK_QUEUE
 from storage.signals import Signal
 from workers.batch.job import run_batch
 from workers.batch.outcomes import BatchOutcome
 from workers.micro.job import run_micro
 from workers.micro.outcomes import Failed, PassOutcome
+from workers.reconcile import ring_bulk
 from workers.turn import run_turn
 from workers.workshop import Workshop
 
@@ -109,6 +111,8 @@ def _worked(shop: Workshop, claim: Claim) -> Worked | Crashed:
         raise
     except Exception as error:  # noqa: BLE001 - whatever it is, the job's row says so
         done = _crashed(shop, claim, error)
+    if claim.queue == BULK_QUEUE:
+        done = replace(done, due=(*done.due, *ring_bulk(shop)))
     return replace(done, session=claim.session, job_id=claim.job_id)
 
 

@@ -52,11 +52,11 @@ def _prune_nothing(_shop: Workshop, _claim: Claim) -> Pruned:
 class Workshop:
     """Database, settings, summariser, and what tests replace: clock, chance, debug points.
 
-    `stopping` tells that the process wants to end: jobs then give back what they have not
-    finished. `reach` is called with a name at each step of a job; a test breaks off there.
-    `prune` is the first layer of a batch pass: it shortens old tool output of a claimed job's
-    session, in a transaction of its own (ENGINE.md §6.1). `rota` remembers whom this process
-    served last.
+    `stopping` tells that the process wants to end: jobs then give back what they have not begun,
+    and once it is `out_of_time` what they have not finished either. `reach` is called with a name
+    at each step of a job; a test breaks off there. `prune` is the first layer of a batch pass: it
+    shortens old tool output of a claimed job's session, in a transaction of its own (ENGINE.md
+    §6.1). `rota` remembers whom this process served last.
     """
 
     database: Database
@@ -67,6 +67,7 @@ class Workshop:
     rng: Random = field(default_factory=Random)
     today: Callable[[], date] = _today
     stopping: Callable[[], bool] = _never
+    out_of_time: Callable[[], bool] = _never
     reach: Callable[[str], None] = _pass_by
     prune: Callable[[Workshop, Claim], Pruned] = _prune_nothing
     rota: Rota = field(default_factory=Rota)
@@ -75,6 +76,11 @@ class Workshop:
     def lease_ms(self) -> int:
         """How long a claim lasts without renewal."""
         return int(self.settings.current().worker.lease_seconds * 1000)
+
+    @property
+    def bulk_at_once(self) -> int:
+        """How many bulk jobs may be under way."""
+        return self.settings.current().worker.bulk_at_once
 
     @property
     def deadline_ms(self) -> int:

@@ -57,7 +57,7 @@ def worker(
 ) -> None:
     """Run a Celery worker on the configured broker until Ctrl-C or SIGTERM.
 
-    A first signal lets running jobs end, their model calls included.
+    A first signal lets running model calls end within worker.stop_seconds and gives the rest back.
     """
     output = Output()
     names = read_queues(queues)

@@ -30,7 +30,7 @@ from storage.jobs.holding import (
     renew,
 )
 from storage.jobs.opening import make_due, withdraw
-from storage.jobs.ringing import any_due, due_in_session, ring_due
+from storage.jobs.ringing import any_bulk, any_due, due_in_session, ring_bulk, ring_due
 from storage.jobs.terms import MAX_CRASHES, Claim, DueJob, JobKind, JobState
 
 __all__ = [
@@ -40,6 +40,7 @@ __all__ = [
     "DueJob",
     "JobKind",
     "JobState",
+    "any_bulk",
     "any_due",
     "bury",
     "check_fence",
@@ -57,6 +58,7 @@ __all__ = [
     "release",
     "renew",
     "rescue_expired",
+    "ring_bulk",
     "ring_due",
     "rung",
     "withdraw",

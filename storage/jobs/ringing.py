@@ -5,12 +5,14 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, or_, select, update
+from sqlalchemy import Connection, bindparam, func, or_, select, update
 from sqlalchemy import text as sql
 
+from storage import queue_states
 from storage.engine import Database, clock
+from storage.jobs.choosing import count_rung
 from storage.jobs.terms import DUE_COLUMNS, KNOWN_KIND, NOT_PAUSED, DueJob, due_job
-from storage.models import DUE_JOB, OPEN_JOB, RUNNING_JOB, Job
+from storage.models import BULK_QUEUE, OPEN_JOB, RINGABLE_JOB, RUNNING_JOB, WAITING_BULK_JOB, Job
 
 _J = Job
 
@@ -27,7 +29,7 @@ def ring_due(
 
     Strongest first, then those that wait longest. With `at_latest_ms` the pause between two rings
     of a job grows with the time that it has waited, up to that. Jobs of a paused queue are left
-    out.
+    out, and bulk ones that were not rung for yet (`ring_bulk`).
     """
     now = database.now()
     # A common table expression is run once; a subquery might be run anew for each row.
@@ -50,6 +52,35 @@ def ring_due(
     ]
 
 
+def ring_bulk(connection: Connection, database: Database, *, at_once: int) -> list[DueJob]:
+    """Jobs of the bulk queue to ring for, so that `at_once` of them are under way: rung for, or
+    running. Those that wait longest come first; notes the ring.
+
+    What nobody was rung for is not worked, so bulk work neither fills the broker nor takes every
+    worker from what people wait for. None while the queue is paused.
+    """
+    queue_states.hold(connection, BULK_QUEUE)
+    free = at_once - _bulk_under_way(connection, at_once)
+    if free <= 0:
+        return []
+    waiting = select(_J.id).where(*_waiting_bulk(database)).order_by(_J.run_at, _J.id).limit(free)
+    # Read first: PostgreSQL would rather run the whole update as one scan.
+    ids = connection.execute(waiting).scalars().all()
+    rows = connection.execute(
+        update(_J)
+        .where(_J.id.in_(ids), *_waiting_bulk(database))
+        .values(rung_at=database.now())
+        .returning(*DUE_COLUMNS)
+    ).all()
+    return [due_job(row) for row in sorted(rows, key=lambda row: ids.index(row.id))]
+
+
+def any_bulk(connection: Connection, database: Database, *, at_once: int) -> bool:
+    """Whether `ring_bulk` would find something. Takes no lock."""
+    waiting = connection.execute(select(_J.id).where(*_waiting_bulk(database)).limit(1))
+    return waiting.first() is not None and _bulk_under_way(connection, at_once) < at_once
+
+
 def any_due(
     connection: Connection,
     database: Database,
@@ -64,7 +95,8 @@ def any_due(
 
 
 def due_in_session(connection: Connection, database: Database, key: int) -> list[DueJob]:
-    """The session's jobs that can be claimed now: what a finished job rings for."""
+    """The session's jobs that can be claimed now: what a finished job rings for. Bulk jobs are
+    among them when it is their turn."""
     statement = _due_in_session(database.dialect, database.offset_ms)
     return [due_job(row) for row in connection.execute(statement, {"key": key})]
 
@@ -78,7 +110,7 @@ def _due_in_session(dialect: str, offset_ms: int) -> Any:
         .where(
             _J.session_key == bindparam("key"),
             sql(OPEN_JOB),
-            sql(DUE_JOB),
+            sql(RINGABLE_JOB),
             KNOWN_KIND,
             _J.run_at <= clock(dialect, offset_ms),
             NOT_PAUSED,
@@ -95,9 +127,19 @@ def _unrung(database: Database, again_after_ms: int, at_latest_ms: int | None) -
         waited = now - _J.rung_at >= _J.rung_at - _J.run_at
         rung_long_ago &= waited | (_J.rung_at <= now - at_latest_ms)
     return (
-        sql(DUE_JOB),
+        sql(RINGABLE_JOB),
         KNOWN_KIND,
         _J.run_at <= moment,
         or_(_J.rung_at.is_(None), rung_long_ago),
         NOT_PAUSED,
     )
+
+
+def _waiting_bulk(database: Database) -> tuple[Any, ...]:
+    return (sql(WAITING_BULK_JOB), KNOWN_KIND, _J.run_at <= database.moment(), NOT_PAUSED)
+
+
+def _bulk_under_way(connection: Connection, at_most: int) -> int:
+    running = select(func.count()).where(sql(RUNNING_JOB), _J.queue == BULK_QUEUE)
+    rung = count_rung(connection, BULK_QUEUE, at_most=at_most)
+    return rung + int(connection.execute(running).scalar_one())

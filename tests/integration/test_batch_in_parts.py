@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -23,9 +24,10 @@ from workers.batch.outcomes import (
     Folded,
     Healed,
 )
-from workers.micro.outcomes import Failed
+from workers.micro.outcomes import Failed, HandedBack
 from workers.summarising import ErrorClass
 from workers.triggers import Trigger
+from workers.work import Worked, work
 
 TOO_LONG = {"error": {"message": "This model's maximum context length is 4096 tokens."}}
 
@@ -114,6 +116,23 @@ def test_parts_that_were_answered_are_not_asked_again_after_a_crash(
     assert list(Counter(parts).values()) == [1, 1, 2, *[1] * (len(set(parts)) - 3)]
     assert len(merges) == 1
     assert rows_of(narrow.database, "SELECT count(*) FROM answers") == [(0,)]
+
+
+def test_a_worker_that_stops_ends_between_two_parts_and_leaves_the_rest_to_the_next(
+    narrow: Workplace, model: ModelServer
+) -> None:
+    narrow.ask(Trigger.AFTER_RESPONSE)
+    ((job,),) = rows_of(narrow.database, "SELECT id FROM jobs")
+    with narrow.process() as shop:
+        worked = work(replace(shop, stopping=lambda: len(model.requests) >= 2), job)
+    assert isinstance(worked, Worked)
+    assert [type(one) for one in worked.passes] == [HandedBack]
+    assert rows_of(narrow.database, "SELECT state, attempt, tries FROM jobs") == [("due", 0, 0)]
+    assert rows_of(narrow.database, "SELECT count(*) FROM answers") == [(2,)]
+    (done,) = narrow.work()
+    assert isinstance(done, Compacted)
+    parts, merges = parts_of(model)
+    assert set(Counter(parts + merges).values()) == {1}
 
 
 def test_parts_that_were_answered_are_not_asked_again_after_a_failure(

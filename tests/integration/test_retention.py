@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text as sql
 
-from storage import answers, attempts, signals, slots
+from storage import answers, attempts, sessions, signals, slots
 from storage.answers import StoredAnswer
 from storage.attempts import AttemptRecord
 from storage.engine import Database
@@ -67,7 +67,7 @@ def session(database: Database) -> StoredSession:
         (1, Forgotten(answers=1, slots=1)),
         (7, Forgotten(jobs=1, answers=1, slots=1)),
         (30, Forgotten(jobs=1, signals=1, answers=1, slots=1)),
-        (90, Forgotten(1, 1, 1, 1, 1)),
+        (90, Forgotten(jobs=1, attempts=1, signals=1, answers=1, slots=1)),
     ],
 )
 def test_each_kind_has_its_time(
@@ -98,6 +98,24 @@ def test_a_conversation_is_kept_as_long_as_its_session(
     assert {name: after[name] for name in kept} == {name: before[name] for name in kept}
     assert after["messages"]
     assert after["turn_events"]
+
+
+def test_events_stay_until_their_session_has_ended_long_ago(
+    database: Database, session: StoredSession
+) -> None:
+    others = [StoredSession.create(database, f"other-{number}") for number in range(25)]
+    for other in others:
+        other.append([user("question"), assistant("a")])
+        other.append([user("question"), assistant("b")])
+    with database.write() as connection:
+        for other in others:
+            sessions.close(connection, database, other.key)
+        sessions.reopen(connection, others[0].key)
+    assert forget_after(database, 364.9).events == 0
+    assert forget_after(database, 365, events_days=366).events == 0
+    assert forget_after(database, 365).events == 2 * 24
+    kept = rows_of(database, "SELECT DISTINCT session_key FROM turn_events ORDER BY session_key")
+    assert kept == [(session.key,), (others[0].key,)]
 
 
 def test_open_and_dead_jobs_are_kept(database: Database, session: StoredSession) -> None:

@@ -44,3 +44,20 @@ def test_a_tick_lasts_as_long_as_the_schedule_says(database: Database) -> None:
 def test_of_many_beats_at_once_one_gets_it(database: Database) -> None:
     taken = succeeded(at_once([lambda: take(database)] * 8))
     assert sorted(taken) == [False] * 7 + [True]
+
+
+def test_ticks_of_a_clock_that_is_set_back_do_not_hold_up_those_that_come(
+    database: Database,
+) -> None:
+    for hours in range(4):
+        assert take(later(database, hours * HOUR))
+    assert take(database, "other")
+    # Now it is an hour after the beginning again. That tick is over; the next ones are not.
+    at = [take(later(database, hours * HOUR)) for hours in (1, 1, 2, 2, 3)]
+    assert at == [False, False, True, False, True]
+    assert not take(database, "other")
+
+
+def test_after_a_time_without_beats_there_is_one_tick_and_no_storm(database: Database) -> None:
+    assert take(database)
+    assert [take(later(database, 100 * HOUR)) for _ in range(200)] == [True] + [False] * 199

@@ -106,6 +106,9 @@ LONG_PAST = (
     f" created_at, updated_at) {NUMBERS.format(BACKLOG)} SELECT 1 + n, 'o' || n % 40, 'batch',"
     " 'batch', 'idle', n % 3, CASE n % 5 WHEN 0 THEN 4102444800000 ELSE n END,"
     " CASE n % 5 WHEN 0 THEN NULL ELSE 1 END, 1, 1 FROM numbers",
+    "INSERT INTO jobs (session_key, kind, queue, trigger, run_at, rung_at, created_at, updated_at)"
+    f" {NUMBERS.format(BACKLOG)} SELECT {DUE_JOBS} + 1 + n, 'turn', 'recompact', 'recompact', n,"
+    " CASE n WHEN 0 THEN 1 END, 1, 1 FROM numbers",
     "INSERT INTO jobs (session_key, kind, state, queue, trigger, reason, run_at, created_at,"
     f" updated_at) {NUMBERS.format(DEAD_JOBS)} SELECT 1 + n, 'turn', 'dead', 'turns', 'turn',"
     " 'KeyError', 1, 1, 1 FROM numbers",
@@ -115,6 +118,7 @@ LONG_PAST = (
     "INSERT INTO guards (session_key, name, until_at, updated_at)"
     f" {NUMBERS.format(SESSIONS)} SELECT 1 + n, CASE n % 50 WHEN 0 THEN 'cooldown'"
     " ELSE 'poor_passes' END, n, 1 FROM numbers",
+    'UPDATE sessions SET ended_at = active_at WHERE "key" % 50 = 1',
     "UPDATE summaries SET kind = 'placeholder', status = 'live' WHERE id % 100 = 7",
 )
 
@@ -237,11 +241,19 @@ HOT: dict[str, tuple[Call, set[str]]] = {
     "find_event": (lambda d, c: events.find(c, 3, "e402"), set()),
     "ring_due": (
         lambda d, c: jobs.ring_due(c, d, again_after_ms=30_000, limit=200),
-        {"ix_jobs_due"},
+        {"ix_jobs_ringable"},
     ),
     "any_due": (
         lambda d, c: jobs.any_due(c, later(d, -LONG_AGO_MS), again_after_ms=30_000),
-        {"ix_jobs_due", "ix_jobs_lease"},
+        {"ix_jobs_ringable", "ix_jobs_lease"},
+    ),
+    "any_bulk": (
+        lambda d, c: jobs.any_bulk(c, d, at_once=2),
+        {"ix_jobs_bulk", "ix_jobs_rung"},
+    ),
+    "ring_bulk": (
+        lambda d, c: jobs.ring_bulk(c, d, at_once=2),
+        {"ix_jobs_bulk", "ix_jobs_rung"},
     ),
     "rescue_expired": (lambda d, c: jobs.rescue_expired(c, d), {"ix_jobs_lease"}),
     "claim": (claim, {"uq_jobs_running"}),
@@ -282,7 +294,7 @@ HOT: dict[str, tuple[Call, set[str]]] = {
         {"ix_sessions_undecided", "uq_jobs_open", "ix_jobs_failed"},
     ),
     "unhealed": (
-        lambda d, c: overdue.unhealed(c, after=Place(0, 7), limit=200),
+        lambda d, c: overdue.unhealed(c, d, rest_ms=1, after=Place(0, 7), limit=200),
         {"ix_summaries_placeholders", "uq_jobs_open", "ix_jobs_failed"},
     ),
     "rested": (
@@ -300,6 +312,14 @@ HOT: dict[str, tuple[Call, set[str]]] = {
     "guards_of_a_page": (lambda d, c: guards.read_many(c, d, range(1, 100)), set()),
     "forget_jobs": (
         lambda d, c: retention.forget_jobs(c, d, older_ms=1, after=0, limit=200),
+        set(),
+    ),
+    "ended_sessions": (
+        lambda d, c: retention.ended_sessions(c, d, older_ms=1, limit=20),
+        {"ix_sessions_ended"},
+    ),
+    "forget_events": (
+        lambda d, c: retention.forget_events(c, range(1001, 1020)),
         set(),
     ),
     "forget_attempts": (

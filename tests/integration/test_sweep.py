@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from sqlalchemy import text as sql
 
-from storage import jobs
+from storage import dead_jobs, jobs
 from storage.engine import Database
 from storage.guards import GuardName
 from storage.jobs import JobKind
+from tests.chat import assistant, user
 from tests.counting import counted
 from tests.decisions import SMALL, Case
-from tests.gateways import url_of
+from tests.gateways import rows_of, url_of
 from tests.model_behaviours import Good, Status
 from tests.model_server import ModelServer
 from tests.play import Play, playing
+from tests.stored_session import later
 from tests.workplace import Workplace, desk
+from workers.retention import forget
 from workers.sweep import RESTED, SWEPT, Swept, sweep
 from workers.triggers import Trigger
 
 MINUTE = 60_000
+DAY = 86_400_000
 
 
 @pytest.fixture
@@ -54,6 +59,12 @@ def give_up(play: Play, kind: JobKind) -> None:
         )
 
 
+def drop_all(database: Database) -> None:
+    with database.write() as connection:
+        dead = dead_jobs.page(connection, limit=100)
+        assert dead_jobs.drop(connection, database, [one.id for one in dead])
+
+
 class TestTurns:
     def test_that_nobody_decided_about_get_a_job(self, play: Play) -> None:
         case = Case(play)
@@ -79,9 +90,10 @@ class TestTurns:
         case.say()
         give_up(play, JobKind.TURN)
         assert sweep(play.shop) == Swept()
-        # An operator who throws it away does not want it back either.
-        with play.database.write() as connection:
-            connection.execute(sql("UPDATE jobs SET state = 'done'"))
+        # An operator who throws it away does not want it back either, however long ago it was.
+        drop_all(play.database)
+        assert sweep(play.shop) == Swept()
+        assert forget(replace(play.shop, database=later(play.database, 365 * DAY))).jobs == 0
         assert sweep(play.shop) == Swept()
         with play.database.write() as connection:
             connection.execute(sql("UPDATE jobs SET failed_last_at = failed_first_at - 60000"))
@@ -112,6 +124,22 @@ class TestTurns:
             forget_jobs(database)
             assert sweep(play.shop) == Swept(undecided=1)
 
+    def test_that_are_open_get_a_job_for_what_was_reported_of_them(self, play: Play) -> None:
+        case = Case(play)
+        case.say(12)
+        case.decide()
+        forget_jobs(play.database)
+        case.gateway.append(case.session, [user("and now?")])
+        assert sweep(play.shop) == Swept()
+        usage = {"prompt_tokens": 150_000}
+        for _ in range(2):
+            case.gateway.append(case.session, [assistant("wait")], usage=usage)
+        forget_jobs(play.database)
+        assert sweep(play.shop) == Swept(undecided=1)
+        assert case.decide() == {"batch": "after_response"}
+        forget_jobs(play.database)
+        assert sweep(play.shop) == Swept()
+
 
 class TestPlaceholders:
     def fold(self, place: Workplace, model: ModelServer) -> None:
@@ -138,16 +166,54 @@ class TestPlaceholders:
             with place.process() as shop:
                 assert sweep(shop).unhealed == 0
 
-    def test_whose_job_was_given_up_are_left_as_they_are(
+    def die(self, database: Database) -> None:
+        """Let the job that is to heal it be dead."""
+        with database.write() as connection:
+            connection.execute(
+                sql(
+                    "UPDATE jobs SET state = 'dead', reason = 'KeyError',"
+                    " failed_last_at = updated_at + 60000 WHERE kind = 'batch' AND state = 'due'"
+                )
+            )
+
+    def test_whose_job_was_given_up_get_another_one_after_a_day(
         self, database: Database, model: ModelServer
     ) -> None:
         with Workplace(desk(database), model.base_url) as place:
             self.fold(place, model)
-            with database.write() as connection:
-                connection.execute(
-                    sql("UPDATE jobs SET state = 'dead', failed_last_at = run_at + 60000")
-                )
+            self.die(database)
+            for _ in range(2):
+                with place.process() as shop:
+                    assert sweep(shop).unhealed == 0
+                place.pass_by(DAY - MINUTE)
+                with place.process() as shop:
+                    assert sweep(shop).unhealed == 0
+                place.pass_by(3 * MINUTE)
+                with place.process() as shop:
+                    assert sweep(shop).unhealed == 1
+                    # The one that died is closed: there is one job for it.
+                    assert rows_of(database, "SELECT id FROM jobs WHERE state = 'dead'") == []
+                    assert sweep(shop).unhealed == 0
+                self.die(database)
+            place.pass_by(2 * DAY)
             with place.process() as shop:
+                assert sweep(shop).unhealed == 1
+            model.always(Good())
+            place.work_off()
+            assert place.job() is None
+            with place.process() as shop:
+                assert sweep(shop).unhealed == 0
+
+    def test_whose_job_an_operator_has_dropped_are_left_as_they_are(
+        self, database: Database, model: ModelServer
+    ) -> None:
+        with Workplace(desk(database), model.base_url) as place:
+            self.fold(place, model)
+            self.die(database)
+            drop_all(database)
+            place.pass_by(100 * DAY)
+            with place.process() as shop:
+                forget(shop)
                 assert sweep(shop).unhealed == 0
 
 

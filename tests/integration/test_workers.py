@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import signal
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from sqlalchemy import text as sql
 
 from producers import Gateway, Session
 from storage import cursors
@@ -23,7 +21,6 @@ from tests.job_log import begin_log, check_one_at_a_time, read_log
 from tests.model_server import ModelServer
 from tests.play import Play, Turn, micro_markers, person_rows, playing, shape
 from tests.processes import Child, Processes
-from tests.servers import RedisServer
 from tests.waiting import wait_until
 from workers.gate import Permit, SharedGate
 from workers.rates import Limits
@@ -64,6 +61,13 @@ class Host:
 
     def start_worker(self, name: str) -> Child:
         return self.start("tests.worker_program", "--name", name)
+
+    def start_celery(self, pool: str, *, app: str = "tasks.app") -> Child:
+        """Start a worker by Celery's own command; it works one job at a time."""
+        return self.start(
+            *("celery", "-A", app, "worker", "--pool", pool),
+            *("--concurrency", "1", "--without-gossip", "--without-mingle"),
+        )
 
     def start_beat(self, folder: Path | None = None) -> Child:
         schedule = str((folder or self._folder) / "beat")
@@ -176,13 +180,14 @@ def test_a_row_that_nobody_rang_for_is_found_by_the_schedule(
 ) -> None:
     host = Host(processes, tmp_path, sqlite_url, redis_url, schedule={"reconcile_seconds": 1.0})
     with migrated(sqlite_url) as database, gateway_on(sqlite_url) as silent:
-        session = silent.open_session("s", context_window=128_000)
-        for number in range(16):
-            silent.finalize_turn(session, turn(number))
-        assert rows_of(database, "SELECT state, rung_at FROM jobs") == [("due", None)]
         worker = host.start_worker("one")
         worker.wait_for("READY")
         beat = host.start_beat()
+        # What the worker finds at its start is over by then.
+        ticks = "SELECT slot FROM schedule_slots"
+        wait_until(lambda: len(rows_of(database, ticks)) > 1, "the schedule ticks")
+        session = silent.open_session("s", context_window=128_000)
+        say_turns(silent, session, 0, 16)
         wait_until(lambda: bool(markers(database)), "the schedule finds the turn")
         wait_until_quiet(database)
         for child in (beat, worker):
@@ -290,53 +295,3 @@ def test_a_worker_killed_while_the_model_thinks_is_followed_by_another(
         for child in (second, beat):
             child.terminate()
         assert [second.wait(30), beat.wait(30)] == [0, 0]
-
-
-def test_a_worker_outlives_its_broker_and_works_on_when_it_is_back_empty(
-    sqlite_url: str,
-    own_redis: RedisServer,
-    processes: Processes,
-    tmp_path: Path,
-    model: ModelServer,
-) -> None:
-    host = Host(
-        processes,
-        tmp_path,
-        sqlite_url,
-        own_redis.url,
-        auxiliary=asking(model),
-        schedule={"reconcile_seconds": 1.0},
-    )
-    with (
-        migrated(sqlite_url) as database,
-        gateway_on(sqlite_url, broker_url=own_redis.url) as gateway,
-    ):
-        has_answered(database, model)
-        worker, beat = host.start_worker("one"), host.start_beat()
-        worker.wait_for("READY")
-        sessions = [gateway.open_session(f"s{n}", context_window=128_000) for n in range(6)]
-        with model.hold():
-            # Some jobs run, and more are due than the worker has threads.
-            for place, session in enumerate(sessions):
-                say_turns(gateway, session, 100 * place, 16)
-            model.wait_for_requests(4, timeout=30)
-            own_redis.kill()
-            for place, session in enumerate(sessions):
-                say_turns(gateway, session, 100 * place + 16, 2)
-        wait_until(lambda: len(markers(database)) >= 4, "running jobs end without the broker")
-        own_redis.start()
-        # Half a minute later the rings that were lost with the broker count as lost.
-        with database.write() as connection:
-            connection.execute(sql("UPDATE jobs SET rung_at = rung_at - 30000"))
-        wait_until_quiet(database)
-        assert worker.running
-        assert beat.running
-        assert len(markers(database)) == 6
-        asked = [json.dumps(request["messages"]) for request in model.requests]
-        assert len(asked) == len(set(asked))
-        # Rings are taken again, too.
-        say_turns(gateway, sessions[0], 18, 4)
-        wait_until_quiet(database)
-        for child in (worker, beat):
-            child.send(signal.SIGTERM)
-        assert [worker.wait(30), beat.wait(30)] == [0, 0]

@@ -98,7 +98,9 @@ def test_the_summariser_is_local_by_default_and_waits_300_seconds_for_the_first_
 def test_workers_and_schedule_have_their_defaults() -> None:
     assert WorkerSettings().model_dump() == {
         "concurrency": 8,
+        "bulk_at_once": 2,
         "lease_seconds": 60,
+        "stop_seconds": 600.0,
         "poll_seconds": 0.5,
     }
     assert ScheduleSettings().model_dump() == {
@@ -113,6 +115,7 @@ def test_workers_and_schedule_have_their_defaults() -> None:
         "attempts_days": 90,
         "signals_days": 30,
         "answers_days": 1,
+        "events_days": 365,
     }
 
 

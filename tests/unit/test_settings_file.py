@@ -247,7 +247,7 @@ def test_all_problems_are_listed_at_once_in_the_order_of_the_file(write: Write) 
             ("auxiliary", "compression", "fallback_chain", 1, "modle"),
             "auxiliary.compression.fallback_chain[1].model",
         ),
-        (("worker", "zzzz"), "worker.poll_seconds"),
+        (("worker", "zzzz"), "worker.stop_seconds"),
     ],
 )
 def test_an_unknown_key_is_told_its_nearest_known_one(

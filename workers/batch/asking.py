@@ -12,7 +12,7 @@ from workers.answers import accept
 from workers.batch.requests import Ask, Requests
 from workers.keeping import keep_answer
 from workers.passages import passages_size
-from workers.summarising import SummariserError
+from workers.summarising import Stopped, SummariserError
 from workers.workshop import Workshop
 
 
@@ -48,7 +48,7 @@ class Asking:
         """Get the summary; raises `SummariserError` and `Stopped`.
 
         Each accepted answer is stored before the next question, so an error or a crash costs no
-        part that was answered.
+        part that was answered, and a worker that stops may end between two.
         """
         answered = [self._one(ask) for ask in requests.parts]
         while len(answered) > 1:
@@ -75,6 +75,8 @@ class Asking:
 
     def _asked(self, ask: Ask) -> StoredAnswer:
         if self.meter.requests:
+            if self.shop.stopping():
+                raise Stopped("what was answered is stored; another worker asks for the rest")
             self.more_time()
         self.meter.asked_chars = passages_size(ask.request.passages)
         started = time.monotonic()

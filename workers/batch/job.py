@@ -67,12 +67,12 @@ def run_batch(shop: Workshop, claim: Claim) -> BatchReport:
     """
     outcomes: list[BatchOutcome] = []
     telling = Telling(shop, claim.session_key)
-    with kept(shop.database, claim, lease_ms=shop.lease_ms) as lost:
+    with kept(shop, claim) as gone:
         try:
             while len(outcomes) < MOST_STALE and all(isinstance(o, Stale) for o in outcomes):
                 # A model call that runs is waited for when the worker stops: it is paid already.
-                stops = lost() or shop.stopping()
-                outcomes.append(HandedBack() if stops else _try(shop, claim, telling, lost))
+                stops = gone() or shop.stopping()
+                outcomes.append(HandedBack() if stops else _try(shop, claim, telling, gone))
             due = _leave(shop, claim, outcomes[-1])
         except FenceLost:
             log.warning("job %d: claimed by another worker, result discarded", claim.job_id)

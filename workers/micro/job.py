@@ -41,12 +41,12 @@ def run_micro(shop: Workshop, claim: Claim) -> MicroReport:
     Database errors pass through: the lease then ends by itself and the job is claimed again.
     """
     outcomes: list[PassOutcome] = []
-    with kept(shop.database, claim, lease_ms=shop.lease_ms) as lost:
+    with kept(shop, claim) as gone:
         try:
             while not outcomes or not _ends_job(outcomes):
                 # A model call that runs is waited for when the worker stops: it is paid already.
-                stops = lost() or shop.stopping()
-                outcomes.append(HandedBack() if stops else _pass(shop, claim, lost))
+                stops = gone() or shop.stopping()
+                outcomes.append(HandedBack() if stops else _pass(shop, claim, gone))
                 last = outcomes[-1]
                 if isinstance(last, Absorbed) and last.due is not None:
                     # It has closed the job.

@@ -18,6 +18,9 @@ _COLUMNS = (
     ("jobs", sa.Column("owner", sa.Text(), nullable=True)),
 )
 
+# Like `ix_jobs_due`, which it takes the place of, but without bulk jobs whose turn has not come.
+_RINGABLE = "state = 'due' AND (queue <> 'recompact' OR rung_at IS NOT NULL)"
+
 _INDEXES = (
     ("ix_sessions_undecided", "sessions", ["key"], "decided_turns < turns"),
     (
@@ -26,6 +29,7 @@ _INDEXES = (
         ["idle_since", "key"],
         "idle_since IS NOT NULL AND ended_at IS NULL AND archived_at IS NULL",
     ),
+    ("ix_sessions_ended", "sessions", ["ended_at", "key"], "ended_at IS NOT NULL"),
     (
         "ix_summaries_placeholders",
         "summaries",
@@ -38,6 +42,13 @@ _INDEXES = (
         "jobs",
         ["queue", "owner", "strength", "run_at", "id"],
         "state = 'due' AND rung_at IS NOT NULL",
+    ),
+    ("ix_jobs_ringable", "jobs", ["run_at"], _RINGABLE),
+    (
+        "ix_jobs_bulk",
+        "jobs",
+        ["run_at", "id"],
+        "state = 'due' AND queue = 'recompact' AND rung_at IS NULL",
     ),
     ("ix_jobs_dead", "jobs", ["id"], "state = 'dead'"),
     ("ix_jobs_failed", "jobs", ["session_key", "kind"], "failed_last_at IS NOT NULL"),
@@ -58,6 +69,7 @@ def upgrade() -> None:
     for name, table, columns, where in _INDEXES:
         predicate = sa.text(where) if where else None
         op.create_index(name, table, columns, sqlite_where=predicate, postgresql_where=predicate)
+    op.drop_index("ix_jobs_due", table_name="jobs")
     op.create_table(
         "schedule_slots",
         sa.Column("schedule", sa.Text(), nullable=False),
@@ -77,6 +89,8 @@ def upgrade() -> None:
 def downgrade() -> None:
     op.drop_table("queue_states")
     op.drop_table("schedule_slots")
+    due = sa.text("state = 'due'")
+    op.create_index("ix_jobs_due", "jobs", ["run_at"], sqlite_where=due, postgresql_where=due)
     for name, table, _, _ in reversed(_INDEXES):
         op.drop_index(name, table_name=table)
     for table, column in reversed(_COLUMNS):

@@ -1,0 +1,149 @@
+"""Of bulk work a few jobs are under way at a time, whatever waits of it."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import pytest
+
+from storage import jobs, queue_states
+from storage.engine import Database
+from storage.jobs import DueJob, JobKind
+from storage.models import BULK_QUEUE
+from tasks.names import RECOMPACT
+from tests.at_once import at_once, succeeded
+from tests.counting import counted
+from tests.gateways import rows_of, url_of
+from tests.stored_jobs import AGAIN_MS, LEASE_MS, Worker
+from tests.stored_session import StoredSession
+from workers.local_summariser import LocalSummariser
+from workers.reconcile import reconcile
+from workers.settings import Settings, WorkerSettings
+from workers.settings_file import SettingsSource
+from workers.work import Worked, work_in_turn
+from workers.workshop import Workshop
+
+AT_ONCE = 3
+
+
+@pytest.fixture
+def worker(database: Database) -> Worker:
+    return Worker(database)
+
+
+def bulk(database: Database, count: int, **more: Any) -> list[DueJob]:
+    """That many sessions, each with a bulk job that is due."""
+    return [
+        StoredSession.create(database, f"bulk-{number}").make_due(
+            JobKind.BATCH, **{"queue": BULK_QUEUE, "trigger": "recompact", **more}
+        )
+        for number in range(count)
+    ]
+
+
+def ring(worker: Worker) -> list[DueJob]:
+    with worker.database.write() as connection:
+        return jobs.ring_bulk(connection, worker.database, at_once=AT_ONCE)
+
+
+def is_due(worker: Worker) -> bool:
+    with worker.database.read() as connection:
+        return jobs.any_bulk(connection, worker.database, at_once=AT_ONCE)
+
+
+def test_the_queue_of_bulk_work_is_that_of_re_compaction() -> None:
+    assert RECOMPACT == BULK_QUEUE
+
+
+def test_a_few_are_rung_for_and_each_that_ends_lets_the_next_one_in(worker: Worker) -> None:
+    due = bulk(worker.database, 6)
+    assert is_due(worker)
+    assert ring(worker) == due[:AT_ONCE]
+    assert not is_due(worker)
+    assert ring(worker) == []
+    claims = [worker.take(job) for job in due[:AT_ONCE]]
+    # Those that run are under way as well.
+    assert ring(worker) == []
+    worker.finish(claims[0])
+    assert ring(worker) == [due[3]]
+    worker.release(claims[1], delay_ms=60_000)
+    worker.bury(claims[2])
+    assert is_due(worker)
+    assert ring(worker) == due[4:]
+    assert not is_due(worker)
+
+
+def test_the_usual_rings_are_not_for_them_but_for_those_that_were_lost(worker: Worker) -> None:
+    due = bulk(worker.database, 4)
+    live = StoredSession.create(worker.database, "live").make_due()
+    assert worker.ring() == [live]
+    assert ring(worker) == due[:AT_ONCE]
+    late = worker.after(AGAIN_MS)
+    assert sorted(job.id for job in late.ring()) == sorted(job.id for job in (*due[:AT_ONCE], live))
+
+
+def test_a_worker_that_dies_does_not_keep_its_place(worker: Worker) -> None:
+    due = bulk(worker.database, 4)
+    for job in ring(worker):
+        worker.take(job)
+    late = worker.after(LEASE_MS + 1)
+    assert late.rescue() == AT_ONCE
+    assert [job.id for job in ring(late)] == [due[3].id, *[job.id for job in due[:2]]]
+
+
+def test_a_session_rings_for_its_bulk_job_when_it_is_its_turn(worker: Worker) -> None:
+    first, *_, last = bulk(worker.database, AT_ONCE + 1)
+    ring(worker)
+    keys = dict(rows_of(worker.database, "SELECT id, session_key FROM jobs"))
+    assert worker.due_in(keys[first.id]) == [first]
+    assert worker.due_in(keys[last.id]) == []
+
+
+def test_what_a_person_asks_for_takes_a_bulk_job_over_at_once(worker: Worker) -> None:
+    (*_, last) = bulk(worker.database, AT_ONCE + 1)
+    ring(worker)
+    keys = dict(rows_of(worker.database, "SELECT id, session_key FROM jobs"))
+    session = StoredSession(worker.database, keys[last.id])
+    asked = session.make_due(JobKind.BATCH, queue="batch", trigger="manual", strength=70)
+    assert asked.id == last.id
+    assert worker.ring() == [asked]
+
+
+def test_a_paused_queue_rings_for_none(worker: Worker) -> None:
+    bulk(worker.database, 2)
+    with worker.database.write() as connection:
+        queue_states.pause(connection, worker.database, [BULK_QUEUE])
+    assert not is_due(worker)
+    assert ring(worker) == []
+    with worker.database.write() as connection:
+        queue_states.resume(connection, [BULK_QUEUE])
+    assert len(ring(worker)) == 2
+
+
+def test_many_reconcilers_together_ring_for_no_more(worker: Worker) -> None:
+    due = bulk(worker.database, 20)
+    rung = succeeded(at_once([lambda: ring(worker)] * 8))
+    assert sorted(job.id for jobs_of_one in rung for job in jobs_of_one) == sorted(
+        job.id for job in due[:AT_ONCE]
+    )
+
+
+def test_all_are_worked_in_the_end_and_none_beside_their_places(database: Database) -> None:
+    settings = Settings(database_url=url_of(database), worker=WorkerSettings(bulk_at_once=AT_ONCE))
+    shop = Workshop(database, SettingsSource.fixed(settings), LocalSummariser())
+    bulk(database, 10)
+    rings, worked = deque(reconcile(shop)), 0
+    while rings:
+        assert len(rings) <= AT_ONCE
+        # Nothing else rings meanwhile.
+        assert reconcile(shop) == []
+        done = work_in_turn(shop, rings.popleft().id)
+        assert isinstance(done, Worked)
+        worked += 1
+        rings.extend(done.due)
+    assert worked == 10
+    assert rows_of(database, "SELECT DISTINCT state FROM jobs") == [("done",)]
+    with counted(database) as work:
+        assert reconcile(shop) == []
+    assert work.rows_written == 0

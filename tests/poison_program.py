@@ -1,0 +1,32 @@
+"""The application of a worker whose every pass kills its process: `celery -A tests.poison_program`.
+
+DATABASE_URL, BROKER_URL and AFTERTURN_CONFIG say what it works with.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import replace
+
+from tasks.application import ProcessWorkshop, make_app
+from tasks.settings import broker_of
+from workers.settings_file import SettingsSource
+from workers.workshop import Workshop
+
+
+class PoisonedWorkshop(ProcessWorkshop):
+    """Lets a process die as soon as a pass is planned."""
+
+    def _make(self) -> Workshop:
+        return replace(super()._make(), reach=_die)
+
+
+def _die(point: str) -> None:
+    if point == "planned":
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+_settings = SettingsSource.following()
+
+app = make_app(broker_of(_settings.current()), PoisonedWorkshop(_settings))
