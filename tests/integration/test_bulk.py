@@ -21,6 +21,7 @@ from tests.integration.test_workers import (
     COMPRESSION,
     Host,
     asking,
+    end,
     has_answered,
     say_turns,
     wait_until_quiet,
@@ -215,9 +216,7 @@ def test_live_work_finds_a_worker_while_idle_sessions_wait_for_the_model(
             assert in_hand == [("micro",), (BULK_QUEUE,), (BULK_QUEUE,)]
             assert jobs_waiting(database) == 4
         wait_until_quiet(database)
-        for child in (worker, beat):
-            child.terminate()
-        assert [child.wait(30) for child in (worker, beat)] == [0, 0]
+        end(beat, worker)
 
 
 def forget_what_is_due(database: Database) -> None:
