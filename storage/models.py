@@ -414,6 +414,7 @@ class Job(Base):
         ),
         Index(
             "ix_jobs_bulk",
+            "owner",
             "run_at",
             "id",
             sqlite_where=sql(WAITING_BULK_JOB),
@@ -533,10 +534,11 @@ class ScheduleSlot(Base):
 
 
 class QueueState(Base):
-    """A queue that operators have paused, or had paused before."""
+    """A queue that operators have paused, or had paused before, or that serves owners in turn."""
 
     __tablename__ = "queue_states"
 
     name: Mapped[str] = mapped_column(primary_key=True)
     paused_at: Mapped[int | None]
     reason: Mapped[str] = mapped_column(server_default="")
+    last_owner: Mapped[str | None]

@@ -163,6 +163,7 @@ class Stage(Talks):
         database = self.world.database
         with database.write() as connection:
             due = jobs.ring_due(connection, database, again_after_ms=-1, limit=1)
+            due = due or jobs.ring_bulk(connection, database, at_once=1)
         if not due:
             return False
         self._incident = incident

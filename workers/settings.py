@@ -57,7 +57,8 @@ class WorkerSettings(Block):
         2,
         ge=1,
         le=256,
-        description="Jobs of queue recompact at the same time, by all workers together.",
+        description="Jobs of queue recompact (passes over idle sessions) at the same time, by all "
+        "workers together.",
     )
     lease_seconds: Seconds = Field(
         60,

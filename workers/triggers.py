@@ -96,7 +96,8 @@ RULES: dict[Trigger, TriggerRules] = {
 }
 
 BATCH_QUEUE = "batch"
-"""The queue of all of them; bulk re-compaction has one of its own."""
+"""The queue of all that follows from what somebody does; passes over idle sessions are bulk
+work."""
 
 
 def rules_of(trigger: str) -> TriggerRules:
