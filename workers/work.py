@@ -16,6 +16,8 @@ from workers.batch.job import run_batch
 from workers.batch.outcomes import BatchOutcome
 from workers.micro.job import run_micro
 from workers.micro.outcomes import Failed, PassOutcome
+from workers.pruning.job import run_prune
+from workers.pruning.outcomes import PruneOutcome
 from workers.turn import run_turn
 from workers.workshop import Workshop
 
@@ -34,7 +36,7 @@ class Worked:
     than was rung for where it was another owner's turn."""
 
     kind: JobKind
-    passes: tuple[PassOutcome | BatchOutcome, ...]
+    passes: tuple[PassOutcome | BatchOutcome | PruneOutcome, ...]
     due: tuple[DueJob, ...]
     signals: tuple[Signal, ...] = ()
     session: str = ""
@@ -123,6 +125,9 @@ def _run(shop: Workshop, claim: Claim) -> Worked:
         case JobKind.BATCH:
             batch = run_batch(shop, claim)
             return Worked(claim.kind, batch.outcomes, batch.due, batch.signals)
+        case JobKind.PRUNE:
+            pruned = run_prune(shop, claim)
+            return Worked(claim.kind, pruned.outcomes, pruned.due)
 
 
 def _crashed(shop: Workshop, claim: Claim, error: Exception) -> Crashed:
