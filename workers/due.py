@@ -9,7 +9,7 @@ from storage.guards import GuardName, GuardRecord
 from storage.sessions import SessionRecord
 from workers.calibration import Calibration
 from workers.compression_settings import CompressionSettings
-from workers.holds import held_back
+from workers.holds import Hold, held_back
 from workers.limits import hygiene_limit, session_threshold, session_window
 from workers.managed import ManagedBy, managed_by
 from workers.pruning.triggers import PRUNE_RULES, PruneTrigger
@@ -88,23 +88,38 @@ def micro_may_run(session: SessionRecord, under: Restraints) -> bool:
 
 
 def prune_due(load: Load, under: Restraints) -> PruneTrigger | None:
-    """What asks for old tool output to be shortened now (ENGINE.md §8), where no batch pass is due
-    that would do so first.
+    """What asks for old tool output to be shortened now, unless something holds that back. A batch
+    pass that is due does so first itself."""
+    return prune_asked(load, under) if prune_hold(load.session, under) is None else None
 
-    Over the threshold while cooldown or anti-thrash hold summaries back, or at
-    `proactive_prune_tokens`; either only from the mark on that the last pass has set.
-    """
-    session, settings = load.session, under.settings
-    if managed_by(session, settings) is not None or _is_held(PRUNE_RULES, session, under):
-        return None
-    if session.live_tokens < prune_mark(session, under.guards):
-        return None
-    threshold = _threshold(session, settings)
+
+def prune_asked(load: Load, under: Restraints) -> PruneTrigger | None:
+    """Which condition of ENGINE.md §8 holds: over the threshold while cooldown or anti-thrash hold
+    summaries back, or at `proactive_prune_tokens`."""
+    session, wanted = load.session, under.settings.proactive_prune_tokens
+    threshold = _threshold(session, under.settings)
     size = max(load.prompt_tokens or 0, load.estimate)
     if threshold is not None and size >= threshold.tokens and _rests(session, under):
         return PruneTrigger.HELD_BACK
-    wanted = settings.proactive_prune_tokens
     return PruneTrigger.PROACTIVE if 0 < wanted <= session.live_tokens else None
+
+
+def prune_hold(session: SessionRecord, under: Restraints) -> Hold | None:
+    """What holds automatic pruning back: main switch, undo, somebody else who compacts, or the
+    mark that the last pass has set."""
+    if managed_by(session, under.settings) is not None:
+        return Hold("somebody else compacts this conversation")
+    held = held_back(
+        PRUNE_RULES,
+        under.guards,
+        session=session,
+        settings=under.settings,
+        fingerprint=under.fingerprint,
+    )
+    mark = prune_mark(session, under.guards)
+    if held is None and session.live_tokens < mark:
+        return Hold(f"looked at; again from {mark:,} tokens on", GuardName.PRUNE_MARK)
+    return held
 
 
 def prune_mark(session: SessionRecord, guards: Mapping[GuardName, GuardRecord]) -> int:
