@@ -129,7 +129,9 @@ def _is_signed(value: Any, depth: int = 0) -> bool:
         return True
     if isinstance(value, Mapping):
         return any(
-            (bool(inner) and _SIGNED.search(str(name)) is not None) or _is_signed(inner, depth + 1)
+            (bool(inner) and _SIGNED.search(str(name)) is not None)
+            or (name == "type" and _SIGNED.search(str(inner)) is not None)
+            or _is_signed(inner, depth + 1)
             for name, inner in value.items()
         )
     return isinstance(value, list) and any(_is_signed(inner, depth + 1) for inner in value)

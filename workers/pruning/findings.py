@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ ERROR_CHARS = 600
 _BEGIN_CHARS = 80
 _LINES = 3
 _HEAD = 400
+_BEFORE = 100
 _LOOKS = 40
 """Lines with a telling word that are looked at, for each word."""
 _ENDS = 4_000
@@ -50,6 +51,11 @@ _TROUBLE = re.compile(
     r"|错误|失败|异常|ошибка)",
     re.IGNORECASE,
 )
+_PLAIN_STEMS = ("error:", "exception:", "fatal:", "panic:", "traceback (most")
+_PLAIN_TROUBLE = re.compile(
+    r"(?:[\w.]*(?:error|exception)|fatal|panic):\s|Traceback \(most recent", re.IGNORECASE
+)
+"""What is an error wherever it begins a line, in a file that was read too."""
 _NO_TROUBLE = re.compile(r"\b(?:0|no|without)\s+(?:errors?|fail(?:ures?|ed))\b", re.IGNORECASE)
 _FAILED_AT_ONCE = re.compile(
     r"\W{0,3}(?:\w*error\b|\w*exception\b|traceback|fatal\b|fail(?:ed|ure)\b|panic\b|denied\b"
@@ -85,9 +91,21 @@ class Findings:
         return f"{told}; begins {quoted(begins, _BEGIN_CHARS)}" if begins.strip() else told
 
 
-def findings(text: str, *, logs: bool, failed: bool = False) -> Findings:
-    """Look at the output of a tool. `logs` says that any line of it may tell of an error, `failed`
-    that the row marks it as one."""
+def findings(texts: Sequence[str], *, logs: bool, failed: bool = False) -> Findings:
+    """Look at the output of a tool, part by part. `logs` says that any line of it may tell of an
+    error, `failed` that the row marks it as one."""
+    found = [_findings(text, logs=logs, failed=failed) for text in texts]
+    if len(found) == 1:
+        return found[0]
+    return Findings(
+        characters=sum(one.characters for one in found),
+        lines=sum(one.lines for one in found),
+        facts=tuple(dict.fromkeys(fact for one in found for fact in one.facts)),
+        error=" | ".join(one.error for one in found if one.error),
+    )
+
+
+def _findings(text: str, *, logs: bool, failed: bool) -> Findings:
     fields = _object(text)
     if fields is not None:
         return _of_object(text, fields, logs=logs, failed=failed)
@@ -95,26 +113,24 @@ def findings(text: str, *, logs: bool, failed: bool = False) -> Findings:
     facts = () if code is None else (f"exit code {code}",)
     wrong = failed or _FAILED_AT_ONCE.match(text) is not None
     error = ""
-    if wrong:
-        error = _message(text)
-    elif logs or code not in (None, 0):
-        error = trouble(text)
+    error = _message(text) if wrong else trouble(text, logs=logs or code not in (None, 0))
     return Findings(len(text), _lines(text), facts, error)
 
 
-def trouble(text: str) -> str:
+def trouble(text: str, *, logs: bool = True) -> str:
     """The first lines that tell of an error, "" where none does. Of a Python traceback it is the
-    one that names the exception."""
+    one that names the exception. Of what is no log, only lines that begin with an error count."""
     low = text.lower()
     if len(low) != len(text):
         low = text
-    starts = sorted({start for stem in _STEMS for start in _telling(text, low, stem)})
+    stems, tells = (_STEMS, _tells) if logs else (_PLAIN_STEMS, _is_error)
+    starts = sorted({start for stem in stems for start in _telling(text, low, stem, tells)})
     found: list[str] = []
     for start in starts[:_LINES]:
         line = _line_at(text, start)
         if _TRACEBACK.search(line):
             line = _raised(text, start) or line
-        found.append(line.strip())
+        found.append(_telling_piece(line).strip())
     return " | ".join(dict.fromkeys(found))
 
 
@@ -123,7 +139,7 @@ def tells_of_trouble(text: str) -> bool:
     return _tells(text[:_HEAD])
 
 
-def _telling(text: str, low: str, stem: str) -> Iterator[int]:
+def _telling(text: str, low: str, stem: str, tells: Callable[[str], bool]) -> Iterator[int]:
     """Where the first lines begin that have the word and tell of trouble with it."""
     at, found = low.find(stem), 0
     for _ in range(_LOOKS):
@@ -132,8 +148,8 @@ def _telling(text: str, low: str, stem: str) -> Iterator[int]:
         start = text.rfind("\n", 0, at) + 1
         line = _line_at(text, start)
         # A line of a minified file is no message.
-        near = line if len(line) <= _ENDS else line[max(0, at - start - 100) :][:_ENDS]
-        if _tells(near):
+        near = line if len(line) <= _ENDS else line[max(0, at - start - _BEFORE) :][:_ENDS]
+        if tells(near):
             found += 1
             yield start
         at = low.find(stem, start + len(line))
@@ -141,6 +157,19 @@ def _telling(text: str, low: str, stem: str) -> Iterator[int]:
 
 def _tells(piece: str) -> bool:
     return _TROUBLE.search(piece) is not None and _NO_TROUBLE.search(piece) is None
+
+
+def _telling_piece(line: str) -> str:
+    """Of a line that is too long to be kept, what stands around the telling word."""
+    if len(line) <= ERROR_CHARS:
+        return line
+    at = _TROUBLE.search(line)
+    start = max(0, at.start() - _BEFORE) if at is not None else 0
+    return line[start : start + ERROR_CHARS // 2]
+
+
+def _is_error(line: str) -> bool:
+    return _PLAIN_TROUBLE.match(line) is not None
 
 
 def _line_at(text: str, start: int) -> str:
@@ -195,8 +224,8 @@ def _of_object(text: str, fields: Mapping[str, Any], *, logs: bool, failed: bool
     error = _stated_error(fields, failed=failed or code not in (None, 0))
     if not error and failed:
         error = _message(inner or text)
-    if not error and (logs or code not in (None, 0)):
-        error = trouble(inner)
+    if not error:
+        error = trouble(inner, logs=logs or code not in (None, 0))
     return Findings(len(text), _lines(inner) if inner else _lines(text), tuple(facts), error)
 
 

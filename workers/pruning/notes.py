@@ -18,8 +18,12 @@ _BRACKETS = str.maketrans({"⟦": "[", "⟧": "]"})
 _WINDOW = 4_000
 """Characters that are looked at to show some: squeezing a whole file for a line takes long."""
 
-COPIED = re.compile(r"⟦[^⟦⟧\n]*\bwhole: out-\d+-\d+⟧")
-"""Finds a note, wherever it was copied to."""
+_NOTE = re.compile(r"⟦[^⟦⟧\n]*\bwhole: out-\d+-\d+⟧")
+
+
+def holds_note(text: str) -> bool:
+    """Whether a note stands in a text, as in arguments that a model has copied it into."""
+    return "⟦" in text and _NOTE.search(text) is not None
 
 
 def left_out(what: str, facts: str, handle: Handle) -> str:

@@ -17,13 +17,19 @@ WHOLE_ROW = -1
 @dataclass(frozen=True, slots=True)
 class Output:
     """What one call gave. `part` is its place among the parts of its row, `WHOLE_ROW` where the row
-    is nothing else; `answers` is the id of the call."""
+    is nothing else; `answers` is the id of the call. `texts` are more than one where the output
+    has parts of its own."""
 
     part: int
     answers: str
-    text: str
+    texts: tuple[str, ...]
     images: int
     is_error: bool
+
+    @property
+    def text(self) -> str:
+        """All of it as one text."""
+        return self.texts[0] if len(self.texts) == 1 else "\n".join(self.texts)
 
 
 def outputs_of(row: Row) -> tuple[Output, ...]:
@@ -69,13 +75,13 @@ def _is_error(holder: Mapping[str, Any]) -> bool:
     return holder.get("is_error") is True or holder.get("status") == "error"
 
 
-def _read(content: Any) -> tuple[str, int]:
+def _read(content: Any) -> tuple[tuple[str, ...], int]:
     if isinstance(content, str):
-        return content, 0
+        return (content,), 0
     if not isinstance(content, list):
-        return "", 0
-    texts = [part["text"] for part in content if _is_text(part)]
-    return "\n".join(texts), sum(map(_is_image, content))
+        return (), 0
+    texts = tuple(part["text"] for part in content if _is_text(part))
+    return texts, sum(map(_is_image, content))
 
 
 def _is_text(part: Any) -> bool:

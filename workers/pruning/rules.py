@@ -170,7 +170,7 @@ class _View:
             return Rule.IMAGES, images_left_out(output.images, handle), None
         shape = SHAPES[form]
         logs = shape.logs or (shape.reports and tells_of_trouble(output.text))
-        found = findings(output.text, logs=logs, failed=output.is_error)
+        found = findings(output.texts, logs=logs, failed=output.is_error)
         told = found.told(begins=output.text if shape.begins else "")
         what = _told_call(place.call, form)
         if copy is not None:
