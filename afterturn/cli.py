@@ -18,6 +18,8 @@ from afterturn.commands.context import context
 from afterturn.commands.demo import demo
 from afterturn.commands.doctor import doctor
 from afterturn.commands.explain import explain
+from afterturn.commands.output import output
+from afterturn.commands.prune import prune
 from afterturn.commands.signals import signals
 from afterturn.commands.undo import undo
 from afterturn.commands.up import up
@@ -84,6 +86,8 @@ app.command(cls=Command)(context)
 app.command(cls=Command)(explain)
 app.command(cls=Command)(compact)
 app.command(cls=Command)(undo)
+app.command(cls=Command)(prune)
+app.command(cls=Command)(output)
 app.add_typer(guards.application, name="guards")
 app.command(cls=Command)(signals)
 app.add_typer(queues.application, name="queues")

@@ -95,6 +95,9 @@ _SAYS: Mapping[GuardName, Callable[[GuardRecord], str]] = MappingProxyType(
         GuardName.THREAD_SIGNAL: lambda guard: (
             f"the gateway was asked in turn {_subject(guard)} to have Codex compact"
         ),
+        GuardName.PRUNE_MARK: lambda guard: (
+            f"old tool output is looked at again from {_subject(guard)} tokens on"
+        ),
         GuardName.INPUT_ROOM: lambda guard: (
             f"one request holds {_subject(guard)} characters of messages: more were too long"
         ),
@@ -114,6 +117,7 @@ _ENDS: Mapping[GuardName, str] = MappingProxyType(
         GuardName.PASSES_OF_TURN: "until the next turn",
         GuardName.ENGINE_REQUEST: "until the next turn",
         GuardName.THREAD_SIGNAL: "until the next turn",
+        GuardName.PRUNE_MARK: "until the next batch pass",
         GuardName.INPUT_ROOM: "until the summariser changes",
     }
 )

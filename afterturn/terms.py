@@ -7,7 +7,8 @@ from types import MappingProxyType
 
 from storage.jobs import JobKind
 from storage.summaries import SummaryKind
-from workers.standings import MICRO
+from workers.pruning.triggers import PruneTrigger
+from workers.standings import MICRO, PRUNE
 from workers.triggers import Trigger
 
 _SUMMARIES: Mapping[str, str] = MappingProxyType(
@@ -34,7 +35,9 @@ _OUTCOMES: Mapping[str, str] = MappingProxyType(
         "not_smaller": "refused, not smaller",
         "nothing_due": "nothing to absorb",
         "placeholder": "placeholder put in",
-        "pruned_enough": "tool output shortened",
+        "nothing_to_prune": "no tool output to shorten",
+        "pruned": "tool output shortened",
+        "pruned_enough": "tool output shortened, enough",
         "reset": "reset",
         "skipped": "exchange skipped",
         "stale": "stale, planned anew",
@@ -56,6 +59,9 @@ _TRIGGERS: Mapping[str, str] = MappingProxyType(
         Trigger.MANUAL: "a person",
         Trigger.HEAL: "placeholder to replace",
         MICRO: "micro-compaction",
+        PRUNE: "old tool output",
+        PruneTrigger.HELD_BACK: "over the threshold, held back",
+        PruneTrigger.PROACTIVE: "size of the view",
     }
 )
 

@@ -7,6 +7,7 @@ from producers.context import Context
 from producers.doorbell import Doorbell
 from producers.gateway import Gateway
 from producers.identifiers import IdentifierError
+from producers.outputs import Output, OutputNotFound
 from producers.preflight import Preflight
 from producers.receipt import Receipt
 from producers.rewinding import RewindError
@@ -20,15 +21,18 @@ from storage.errors import (
     SessionNotFound,
     StorageError,
 )
+from storage.messages import Amount
 from storage.rows import Origin
 from storage.signals import Signal, SignalKind
 from storage.undo import Rewound, Undone
 from workers.api_errors import ApiErrorKind
 from workers.holds import Hold
 from workers.messages import MessageError
+from workers.pruning.handles import HandleError
 from workers.rendering import Dialect
 
 __all__ = [
+    "Amount",
     "ApiErrorKind",
     "Compaction",
     "CompressionStuck",
@@ -39,10 +43,13 @@ __all__ = [
     "ErrorVerdict",
     "EventConflict",
     "Gateway",
+    "HandleError",
     "Hold",
     "IdentifierError",
     "MessageError",
     "Origin",
+    "Output",
+    "OutputNotFound",
     "Preflight",
     "Receipt",
     "RequestError",

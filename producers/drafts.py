@@ -10,6 +10,8 @@ from typing import Any, TypeAlias
 from storage.messages import Draft
 from storage.rows import Origin
 from workers.messages import MessageError, check, outline
+from workers.pruning.calls import calls_of
+from workers.pruning.notes import holds_note
 from workers.tokens import estimate_message
 
 Origins: TypeAlias = Mapping[int, Origin | str] | Sequence[Origin | str | None]
@@ -18,10 +20,15 @@ Origins: TypeAlias = Mapping[int, Origin | str] | Sequence[Origin | str | None]
 
 @dataclass(frozen=True, slots=True)
 class TurnDraft:
-    """Checked messages, and a digest by which a repetition of the same call is known."""
+    """Checked messages, and a digest by which a repetition of the same call is known.
+
+    `copied` are the indexes of those with a tool call into which a note of ours was copied, in
+    the place of what it stands for (faults F141).
+    """
 
     rows: list[Draft]
     digest: str
+    copied: tuple[int, ...] = ()
 
     @property
     def tokens(self) -> int:
@@ -39,7 +46,12 @@ def draft_turn(
     for text, draft in zip(texts, rows, strict=True):
         whole.update(f"\n{draft.origin or ''}:".encode())
         whole.update(text.encode("utf-8", "surrogatepass"))
-    return TurnDraft(rows, whole.hexdigest())
+    copied = tuple(
+        index
+        for index, message in enumerate(messages)
+        if rows[index].calls and any(holds_note(call.text) for call in calls_of(message))
+    )
+    return TurnDraft(rows, whole.hexdigest(), copied)
 
 
 def _draft(message: Mapping[str, Any], origin: Origin | None) -> Draft:

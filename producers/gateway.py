@@ -12,7 +12,7 @@ from typing import Any, Self
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
-from producers import api_failure, listening, preflight, requests
+from producers import api_failure, listening, outputs, preflight, requests
 from producers.api_failure import ErrorVerdict
 from producers.arguments import check_seconds, check_tokens, check_whole
 from producers.compaction import Compaction
@@ -21,6 +21,7 @@ from producers.doorbell import Doorbell
 from producers.drafts import Origins, draft_turn
 from producers.identifiers import check_identifiers
 from producers.opening import Wanted, check_managed_by, get_or_create
+from producers.outputs import Output
 from producers.passes import Passes
 from producers.preflight import Preflight
 from producers.receipt import Receipt
@@ -33,10 +34,12 @@ from producers.windows import check_window
 from storage import messages, migrate, sessions, signals, undo
 from storage.engine import Database
 from storage.errors import SessionClash, SessionNotFound
+from storage.messages import Amount
 from storage.sessions import SessionRecord
 from storage.signals import Signal
 from storage.undo import Rewound, Undone
 from workers.batch.heal_due import see_to_placeholder
+from workers.pruning.undoing import unprune
 from workers.rendering import Dialect, render
 from workers.settings import Settings
 from workers.settings_file import SettingsSource
@@ -388,6 +391,26 @@ class Gateway:
             undone = undo.undo_newest(connection, self._database, record.key)
             see_to_placeholder(connection, self._database, record.key)
             return undone
+
+    def fetch_output(self, handle: str) -> Output:
+        """What a note in the context stands for: the message as it was stored, by the handle at
+        the note's end.
+
+        Give a model a tool that calls this, so that it can read old tool output again. Only
+        messages of the gateway's owner are found. Raises `HandleError` for what is no handle, and
+        `OutputNotFound`.
+        """
+        with self._database.read() as connection:
+            return outputs.fetch(connection, owner=self._owner, handle=handle)
+
+    def unprune(self, session: Session | str) -> Amount:
+        """Show old tool output of a session in full again; gives the messages of the view that
+        were shown short, and the tokens that came back.
+
+        Automatic passes then wait for the session's next turn.
+        """
+        with self._locked(session) as (connection, record):
+            return unprune(connection, self._database, record, self._passes.settings)
 
     def _store(
         self,

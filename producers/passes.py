@@ -123,7 +123,8 @@ class Passes:
         """Make a pass due. A trigger that bypasses the guards takes the session away from a
         micro job that runs (ARCHITECTURE.md, *Jobs*)."""
         if RULES[trigger].bypasses:
-            jobs.fence_out(connection, self.database, record.key, JobKind.MICRO)
+            for kind in (JobKind.MICRO, JobKind.PRUNE):
+                jobs.fence_out(connection, self.database, record.key, kind)
         due = jobs.make_due(
             connection,
             self.database,

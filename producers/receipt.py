@@ -10,7 +10,9 @@ class Receipt:
     """What was stored. `repeated` says that an earlier call with this event id had stored it.
 
     `turn` is the number of the turn that was closed, None while it stays open. The rows are the
-    `rows` ones from `first_position` on.
+    `rows` ones from `first_position` on. `copied_notes` are the positions of those with a tool call
+    in which the model wrote a note of ours instead of the text that it stands for: such a call is
+    not what it seems, and `Gateway.fetch_output` gives the text.
     """
 
     session_id: str
@@ -19,3 +21,4 @@ class Receipt:
     first_position: int
     rows: int
     repeated: bool
+    copied_notes: tuple[int, ...] = ()

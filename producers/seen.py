@@ -13,7 +13,9 @@ from workers.batch.ladder import is_poor
 HELD_BACK = "held_back"
 _FAILED = "failed"
 _STALE = "stale"
-_CHANGING = frozenset({"compacted", "pruned_enough", "placeholder", "healed", "reset"})
+_PRUNED = "pruned"
+"""The first layer of a pass that went on."""
+_CHANGING = frozenset({"compacted", "pruned", "pruned_enough", "placeholder", "healed", "reset"})
 _SUMMARISED = frozenset({"compacted", "placeholder"})
 
 
@@ -39,7 +41,7 @@ class Seen:
     @property
     def passes(self) -> int:
         """Tries that came to an end of their own."""
-        return sum(one.outcome not in (_FAILED, HELD_BACK, _STALE) for one in self.tries)
+        return sum(one.outcome not in (_FAILED, HELD_BACK, _STALE, _PRUNED) for one in self.tries)
 
     @property
     def changed(self) -> bool:

@@ -79,7 +79,17 @@ def store(
             trigger=TURN_TRIGGER,
             ringing=ringing,
         )
-    return Receipt(record.id, told.event_id, closed, first, len(draft.rows), repeated=False), due
+    copied = tuple(first + index for index in draft.copied)
+    receipt = Receipt(
+        record.id,
+        told.event_id,
+        closed,
+        first,
+        len(draft.rows),
+        repeated=False,
+        copied_notes=copied,
+    )
+    return receipt, due
 
 
 def receipt_again(connection: Connection, record: SessionRecord, told: Told) -> Receipt:
@@ -96,7 +106,13 @@ def receipt_again(connection: Connection, record: SessionRecord, told: Told) -> 
     if stored.digest != told.draft.digest:
         raise EventConflict(record.id, told.event_id) from None
     return Receipt(
-        record.id, told.event_id, stored.turn, stored.first_position, stored.rows, repeated=True
+        record.id,
+        told.event_id,
+        stored.turn,
+        stored.first_position,
+        stored.rows,
+        repeated=True,
+        copied_notes=tuple(stored.first_position + index for index in told.draft.copied),
     )
 
 

@@ -54,6 +54,9 @@ class GuardName(StrEnum):
     """Number (`subject`) of the turn in which a plugin asked for a pass."""
     THREAD_SIGNAL = "thread_signal"
     """Number (`subject`) of the turn in which a gateway was asked to have Codex compact."""
+    PRUNE_MARK = "prune_mark"
+    """Live tokens (`subject`) from which on old tool output is looked at again. Holds for the
+    window (`count`) and the model (`detail`) that it was set for."""
     INPUT_ROOM = "input_room"
     """Characters (`subject`) of passages that one request may hold, once one was too long."""
 

@@ -38,7 +38,7 @@ from storage.models import (
     Summary,
     table_of,
 )
-from storage.payload import join, split
+from storage.payload import join, load, split
 from storage.rows import Kind, Origin, Row
 from storage.rows import Message as ChatMessage
 
@@ -179,8 +179,10 @@ def insert_marker(
 
 
 def read_view(connection: Connection, key: int) -> list[Row]:
-    """The live view, whole, in view order."""
-    return _read(connection, _whole(key).where(sql("messages." + LIVE)))
+    """The live view, whole, in view order. It alone shows the short form of pruned rows; every
+    other function gives their originals (ENGINE.md §2)."""
+    query = _whole(key).where(sql("messages." + LIVE))
+    return [_row(found, short=True) for found in connection.execute(query).mappings()]
 
 
 def read_outline(connection: Connection, key: int) -> list[Row]:
@@ -397,7 +399,14 @@ def rewind(connection: Connection, key: int, *, cut: int) -> tuple[Amount, int]:
 
 def _whole(key: int | BindParameter[int]) -> Select[*tuple[Any, ...]]:
     return (
-        select(*_OUTLINE, _M.content, _M.fields, Summary.text.label("summary"), Summary.verbatim)
+        select(
+            *_OUTLINE,
+            _M.content,
+            _M.fields,
+            _M.pruned,
+            Summary.text.label("summary"),
+            Summary.verbatim,
+        )
         .outerjoin(Summary, Summary.id == _M.summary_id)
         .where(_M.session_key == key)
         .order_by(_M.position, _MARKER_LAST)
@@ -446,10 +455,9 @@ def _outlines(found: CursorResult[*tuple[Any, ...]]) -> list[Row]:
     ]
 
 
-def _row(found: RowMapping) -> Row:
-    kind = Kind(found["kind"])
+def _row(found: RowMapping, *, short: bool = False) -> Row:
+    kind, pruned = Kind(found["kind"]), found["pruned"]
     role = None if found["role"] is None else unescape(found["role"])
-    whole = "fields" in found and not kind.is_marker
     return Row(
         id=found["id"],
         position=found["position"],
@@ -460,11 +468,18 @@ def _row(found: RowMapping) -> Row:
         tokens=found["tokens"],
         calls=_tuple(found["call_ids"]),
         answers=_tuple(found["answer_ids"]),
-        message=join(role, found["content"], found["fields"]) if whole else None,
+        message=None if kind.is_marker else _message(found, role, pruned if short else None),
         summary=found.get("summary"),
         verbatim=found.get("verbatim") or "",
         summary_id=found["summary_id"],
+        pruned=pruned is not None,
     )
+
+
+def _message(found: RowMapping, role: str | None, pruned: str | None) -> ChatMessage:
+    if pruned is not None:
+        return load(pruned)
+    return join(role, found["content"], found["fields"])
 
 
 def _ids(values: tuple[str, ...]) -> str | None:

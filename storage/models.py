@@ -32,6 +32,8 @@ AGENT_ROW = (
 )
 """Live rows that micro-compaction may absorb: what a person or the system wrote is none."""
 MESSAGE_ROW = "kind = 'message'"
+PRUNED = "pruned IS NOT NULL"
+"""Rows that the view shows in a short form."""
 REPORTED = "usage IS NOT NULL"
 """Events with which a gateway reported what the provider counted."""
 OPEN_JOB = "state IN ('due', 'running')"
@@ -218,6 +220,9 @@ class Message(Base):
     answer_ids: Mapped[str | None]
     content: Mapped[str | None]
     fields: Mapped[str | None]
+    pruned: Mapped[str | None]
+    spared_tokens: Mapped[int | None]
+    same_as: Mapped[int | None]
     created_at: Mapped[int]
 
     __table_args__ = (
@@ -268,6 +273,13 @@ class Message(Base):
             "absorbed_by",
             sqlite_where=sql("absorbed_by IS NOT NULL"),
             postgresql_where=sql("absorbed_by IS NOT NULL"),
+        ),
+        Index(
+            "ix_messages_pruned",
+            "session_key",
+            "position",
+            sqlite_where=sql(PRUNED),
+            postgresql_where=sql(PRUNED),
         ),
         {"sqlite_autoincrement": True},  # an id is never given twice
     )

@@ -33,5 +33,16 @@ def join(role: str | None, content: str | None, fields: str | None) -> dict[str,
     return message
 
 
+def dump(message: Message) -> str:
+    """A whole message as one text, as short forms are stored."""
+    return _dump(dict(message))
+
+
+def load(text: str) -> dict[str, Any]:
+    """Give back the message that `dump` wrote."""
+    message: dict[str, Any] = json.loads(text)
+    return message
+
+
 def _dump(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

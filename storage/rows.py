@@ -37,7 +37,8 @@ class Row:
 
     `position` counts from 0 within the session and is never used twice; a marker shares the
     position of the last row it covers and comes after it. `tokens` is the estimate made when the
-    row was stored; for a marker it includes the marker's frame. `calls` are the ids of the tool
+    row was stored, or of its short form where it is `pruned`; for a marker it includes the marker's
+    frame. `calls` are the ids of the tool
     calls that the row makes, `answers` the ids that it answers. `opens_turn` says that it is a
     real user message. `summary` is the text of the summary that a marker shows, `verbatim` the
     covered user messages that it shows behind it.
@@ -56,6 +57,7 @@ class Row:
     summary: str | None = None
     verbatim: str = ""
     summary_id: int | None = None
+    pruned: bool = False
 
     @property
     def shown(self) -> str:

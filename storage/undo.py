@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from storage import cursors, guards, messages, sessions, summaries
+from storage import cursors, guards, messages, pruned, sessions, summaries
 from storage.cursors import CursorName
 from storage.engine import Database
 from storage.guards import GuardName
@@ -65,7 +65,15 @@ def rewind_to(connection: Connection, key: int, cut: int) -> Rewound:
         _take_back(connection, key, newest)
         undone += 1
     left, marked = messages.rewind(connection, key, cut=cut)
-    sessions.count_change(connection, key, messages=-left.messages, tokens=-left.tokens)
+    # What pointed at an output behind the cut shows its own again.
+    back = pruned.restore_copies(connection, key, cut=cut)
+    sessions.count_change(
+        connection,
+        key,
+        messages=-left.messages,
+        tokens=back.tokens - left.tokens,
+        saved=-back.tokens,
+    )
     sessions.close_turn(connection, key)
     if cursors.read(connection, key, CursorName.MICRO) > cut:
         cursors.move(connection, key, CursorName.MICRO, cut)

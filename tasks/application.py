@@ -8,7 +8,7 @@ from threading import Lock
 from celery import Celery
 
 from storage import migrate
-from tasks import batch, micro, turns, upkeep
+from tasks import batch, micro, prune, turns, upkeep
 from tasks.conclusion import WorkshopSource
 from tasks.settings import celery_settings
 from tasks.stopping import StopFlag
@@ -26,6 +26,7 @@ def make_app(broker_url: str | None, workshop: WorkshopSource) -> Celery:
     turns.define(app, workshop)
     micro.define(app, workshop)
     batch.define(app, workshop)
+    prune.define(app, workshop)
     upkeep.define(app, workshop)
     return app
 

@@ -16,13 +16,19 @@ QUEUES: Final = (TURNS, MICRO, BATCH, PRUNE, RECOMPACT, UPKEEP)
 FINALIZE: Final = "turns.finalize"
 ABSORB: Final = "micro.absorb"
 SUMMARISE: Final = "batch.summarise"
+SHORTEN: Final = "prune.shorten"
 RECONCILE: Final = "upkeep.reconcile"
 SWEEP: Final = "upkeep.sweep"
 SCAN_IDLE: Final = "upkeep.scan_idle"
 FORGET: Final = "upkeep.forget"
 TEND: Final = "upkeep.tend"
 
-TASK_OF_KIND: Final = {"turn": FINALIZE, "micro": ABSORB, "batch": SUMMARISE}
+TASK_OF_KIND: Final = {
+    "turn": FINALIZE,
+    "micro": ABSORB,
+    "batch": SUMMARISE,
+    "prune": SHORTEN,
+}
 """The task that works a job of this kind."""
 
 

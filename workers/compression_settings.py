@@ -130,6 +130,35 @@ class CompressionSettings(Block):
         4096, ge=0, le=10_000_000, description="A pruning pass that would free less does nothing."
     )
 
+    proactive_prune_exempt_tools: Annotated[
+        tuple[Annotated[str, Field(min_length=1, max_length=200)], ...],
+        Allowed("list of names of tools; * stands for anything"),
+    ] = Field(
+        ("skill*", "memory*", "todo*", "clarify*"),
+        description="Tools whose output and arguments are never shortened, such as those that "
+        "give instructions.",
+        strict=False,
+    )
+    proactive_prune_tool_forms: Mapping[
+        Annotated[str, Field(min_length=1, max_length=200)],
+        Literal[
+            "shell",
+            "read",
+            "write",
+            "patch",
+            "search",
+            "browser",
+            "web",
+            "code",
+            "delegation",
+            "other",
+        ],
+    ] = Field(
+        default_factory=dict,
+        description="Of what kind tools of your own are, by their names (* stands for anything): "
+        "what the line in the place of their output tells. Built-in names are known.",
+    )
+
     idle_compact_after_seconds: Seconds = Field(
         0, ge=0, le=_YEAR, description="Compact a session that was idle this long; 0 for never."
     )

@@ -1,4 +1,4 @@
-"""What a session's size makes due (ENGINE.md §9, rows 1, 3, 4, 15 and 17)."""
+"""What a session's size makes due (ENGINE.md §9, rows 1, 3, 4 and 15 to 17)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from storage.guards import GuardName, GuardRecord
 from storage.sessions import SessionRecord
 from workers.calibration import Calibration
 from workers.compression_settings import CompressionSettings
-from workers.holds import held_back
-from workers.limits import hygiene_limit, session_threshold
+from workers.holds import Hold, held_back
+from workers.limits import hygiene_limit, session_threshold, session_window
 from workers.managed import ManagedBy, managed_by
+from workers.pruning.triggers import PRUNE_RULES, PruneTrigger
 from workers.threshold import NoUsableWindowError, Threshold
 from workers.triggers import RULES, Trigger, TriggerRules
 
@@ -84,6 +85,62 @@ def micro_may_run(session: SessionRecord, under: Restraints) -> bool:
     if not under.settings.micro_compact or managed_by(session, under.settings) is not None:
         return False
     return not _is_held(MICRO_RULES, session, under)
+
+
+def prune_due(load: Load, under: Restraints) -> PruneTrigger | None:
+    """What asks for old tool output to be shortened now, unless something holds that back. A batch
+    pass that is due does so first itself."""
+    return prune_asked(load, under) if prune_hold(load.session, under) is None else None
+
+
+def prune_asked(load: Load, under: Restraints) -> PruneTrigger | None:
+    """Which condition of ENGINE.md §8 holds: over the threshold while cooldown or anti-thrash hold
+    summaries back, or at `proactive_prune_tokens`."""
+    session, wanted = load.session, under.settings.proactive_prune_tokens
+    threshold = _threshold(session, under.settings)
+    size = max(load.prompt_tokens or 0, load.estimate)
+    if threshold is not None and size >= threshold.tokens and _rests(session, under):
+        return PruneTrigger.HELD_BACK
+    return PruneTrigger.PROACTIVE if 0 < wanted <= session.live_tokens else None
+
+
+def prune_hold(session: SessionRecord, under: Restraints) -> Hold | None:
+    """What holds automatic pruning back: main switch, undo, somebody else who compacts, or the
+    mark that the last pass has set."""
+    if managed_by(session, under.settings) is not None:
+        return Hold("somebody else compacts this conversation")
+    held = held_back(
+        PRUNE_RULES,
+        under.guards,
+        session=session,
+        settings=under.settings,
+        fingerprint=under.fingerprint,
+    )
+    mark = prune_mark(session, under.guards)
+    if held is None and session.live_tokens < mark:
+        return Hold(f"looked at; again from {mark:,} tokens on", GuardName.PRUNE_MARK)
+    return held
+
+
+def prune_mark(session: SessionRecord, guards: Mapping[GuardName, GuardRecord]) -> int:
+    """Live tokens below which nothing is pruned, 0 where no pass has set a mark for the session's
+    present model and window (F159)."""
+    mark = guards.get(GuardName.PRUNE_MARK)
+    if mark is None or (mark.count, mark.detail or "") != (session_window(session), session.model):
+        return 0
+    return mark.subject or 0
+
+
+def _rests(session: SessionRecord, under: Restraints) -> bool:
+    """Whether cooldown or anti-thrash hold back the pass that the threshold asks for."""
+    hold = held_back(
+        RULES[Trigger.AFTER_RESPONSE],
+        under.guards,
+        session=session,
+        settings=under.settings,
+        fingerprint=under.fingerprint,
+    )
+    return hold is not None and hold.guard in (GuardName.COOLDOWN, GuardName.POOR_PASSES)
 
 
 def codex_is_asked(load: Load, under: Restraints) -> bool:

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 
 from storage.endpoints import EndpointState
 from storage.guards import GuardName
-from workers.due import MICRO_RULES, Load, Restraints, triggers_met
+from workers.due import (
+    MICRO_RULES,
+    Load,
+    Restraints,
+    prune_asked,
+    prune_hold,
+    triggers_met,
+)
 from workers.holds import Hold, held_back
 from workers.limits import hygiene_limit, session_threshold
 from workers.managed import ManagedBy, managed_by
@@ -17,10 +24,14 @@ from workers.triggers import RULES, Trigger, TriggerRules
 MICRO = "micro"
 """What micro-compaction is called beside the triggers of a batch pass."""
 
+PRUNE = "prune"
+"""What shortening old tool output is called there."""
+
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How a trigger stands now (ENGINE.md §9). `trigger` is one of `Trigger`, or `MICRO`.
+    """How a trigger stands now (ENGINE.md §9). `trigger` is one of `Trigger`, `MICRO` or
+    `PRUNE`.
 
     `met` says whether its condition holds, None where that is told by an event and not by the
     session: an error, a plugin. `size` is what is compared with `limit`, both None where nothing
@@ -89,6 +100,13 @@ def _standings(
     yield standing(Trigger.CONTEXT_OVERFLOW, None)
     yield standing(Trigger.ENGINE, None)
     yield Standing(MICRO, micro_due, _micro_hold(load, under, down))
+    yield Standing(
+        PRUNE,
+        prune_asked(load, under) is not None,
+        prune_hold(session, under),
+        session.live_tokens,
+        under.settings.proactive_prune_tokens or tokens,
+    )
     yield standing(Trigger.HEAL, placeholder)
 
 

@@ -23,8 +23,10 @@ from workers.due import (
     codex_is_asked,
     micro_may_run,
     present_turn,
+    prune_due,
 )
 from workers.micro.plan import Situation, why_nothing_due
+from workers.pruning.triggers import PRUNE_QUEUE, STRENGTH, PruneTrigger
 from workers.reported import current_prompt, recalibrated
 from workers.triggers import BATCH_QUEUE, RULES, Trigger
 from workers.workshop import Workshop
@@ -49,8 +51,8 @@ class Decision:
 
     `seen` is the number of the last turn that was decided about before, `report` the newest usage
     report since the last look and `calibration` what it taught. A batch pass covers what a micro
-    pass would, so at most one of `batch` and `micro` is due. `codex` says that the gateway is to
-    have Codex compact its thread.
+    pass would, so at most one of `batch` and `micro` is due; it prunes first itself, so `prune` is
+    due without one alone. `codex` says that the gateway is to have Codex compact its thread.
     """
 
     load: Load
@@ -60,6 +62,7 @@ class Decision:
     batch: Trigger | None
     micro: bool
     codex: bool
+    prune: PruneTrigger | None = None
 
 
 def run_turn(shop: Workshop, claim: Claim) -> TurnReport:
@@ -123,7 +126,8 @@ def _decide(shop: Workshop, connection: Connection, key: int) -> Decision:
             connection, Situation(session, at[CursorName.MICRO], held), settings
         )
     )
-    return Decision(load, seen, report, learned, batch, micro, codex_is_asked(load, under))
+    prune = prune_due(load, under) if batch is None else None
+    return Decision(load, seen, report, learned, batch, micro, codex_is_asked(load, under), prune)
 
 
 def _carry_out(
@@ -143,6 +147,17 @@ def _carry_out(
             queue=BATCH_QUEUE,
             trigger=decision.batch,
             strength=RULES[decision.batch].strength,
+            ringing=True,
+        )
+    if decision.prune is not None:
+        jobs.make_due(
+            connection,
+            database,
+            now.key,
+            kind=JobKind.PRUNE,
+            queue=PRUNE_QUEUE,
+            trigger=decision.prune,
+            strength=STRENGTH[decision.prune],
             ringing=True,
         )
     if decision.micro:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import traceback
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from sqlalchemy import Connection
 
@@ -17,9 +18,14 @@ from workers.batch.job import run_batch
 from workers.batch.outcomes import BatchOutcome
 from workers.micro.job import run_micro
 from workers.micro.outcomes import Failed, PassOutcome
+from workers.pruning.job import run_prune
+from workers.pruning.outcomes import PruneOutcome
 from workers.reconcile import ring_bulk
 from workers.turn import run_turn
 from workers.workshop import Workshop
+
+Outcome: TypeAlias = PassOutcome | BatchOutcome | PruneOutcome
+"""What became of a pass of any kind."""
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +42,7 @@ class Worked:
     than was rung for where it was another owner's turn."""
 
     kind: JobKind
-    passes: tuple[PassOutcome | BatchOutcome, ...]
+    passes: tuple[Outcome, ...]
     due: tuple[DueJob, ...]
     signals: tuple[Signal, ...] = ()
     session: str = ""
@@ -127,6 +133,9 @@ def _run(shop: Workshop, claim: Claim) -> Worked:
         case JobKind.BATCH:
             batch = run_batch(shop, claim)
             return Worked(claim.kind, batch.outcomes, batch.due, batch.signals)
+        case JobKind.PRUNE:
+            pruned = run_prune(shop, claim)
+            return Worked(claim.kind, pruned.outcomes, pruned.due)
 
 
 def _crashed(shop: Workshop, claim: Claim, error: Exception) -> Crashed:

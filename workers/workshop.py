@@ -43,9 +43,12 @@ class Pruned:
     tokens: int = 0
 
 
-def _prune_nothing(_shop: Workshop, _claim: Claim) -> Pruned:
-    """No rule of ENGINE.md §8 is known yet."""
-    return Pruned()
+def _prune_first(shop: Workshop, claim: Claim) -> Pruned:
+    """The rules of ENGINE.md §8."""
+    # What it does is done with a workshop, so it can only be imported once there is one.
+    from workers.pruning.layer import prune_first  # noqa: PLC0415
+
+    return prune_first(shop, claim)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,7 @@ class Workshop:
     stopping: Callable[[], bool] = _never
     out_of_time: Callable[[], bool] = _never
     reach: Callable[[str], None] = _pass_by
-    prune: Callable[[Workshop, Claim], Pruned] = _prune_nothing
+    prune: Callable[[Workshop, Claim], Pruned] = _prune_first
     rota: Rota = field(default_factory=Rota)
 
     @property

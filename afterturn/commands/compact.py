@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from threading import Event
 from typing import Annotated, Any
 
@@ -15,6 +14,7 @@ from afterturn.compaction.look import look
 from afterturn.compaction.preview_tables import preview_document, show_preview
 from afterturn.compaction.result import Result
 from afterturn.compaction.result_tables import result_document, show_result
+from afterturn.consent import agreed, check_consent
 from afterturn.console import Output
 from afterturn.exits import CommandError, Exit
 from afterturn.invocation import Invocation
@@ -68,7 +68,7 @@ def compact(
     Exit code 1 when no summary could be had.
     """
     output = Output(as_json=as_json)
-    _check_consent(preview=preview, yes=yes, as_json=as_json)
+    check_consent("compact", preview=preview, yes=yes, as_json=as_json)
     invocation, interrupted = Invocation.of(context), Event()
     source = invocation.source()
     who, local = _summariser(source.current(), tolerant=preview or queue)
@@ -85,7 +85,7 @@ def compact(
         if isinstance(seen, NothingToCompact) or preview:
             _document(output, session, seen)
             return
-        if not yes and not _agreed(output):
+        if not yes and not agreed(output, "Compact it now?"):
             return
         asked, others = ask(database, record, wishes, source, ringing=queue)
         if others:
@@ -99,35 +99,6 @@ def compact(
             return
         came = see_through(output, shop, asked, seen, interrupted)
     _conclude(output, session, seen, came)
-
-
-def _check_consent(*, preview: bool, yes: bool, as_json: bool) -> None:
-    if preview or yes:
-        return
-    if as_json:
-        raise CommandError(
-            "with --json nothing is asked: add --yes to compact, or --preview to look only",
-            Exit.USAGE,
-        )
-    if not sys.stdin.isatty():
-        raise CommandError(
-            "compact asks before it acts and there is no terminal to ask at: add --yes, or "
-            "--preview to look only",
-            Exit.USAGE,
-        )
-
-
-def _agreed(output: Output) -> bool:
-    agreed = False
-    try:
-        agreed = typer.confirm("Compact it now?", err=True)
-    except typer.Abort:
-        output.notice("")
-        raise
-    finally:
-        if not agreed:
-            output.notice("Nothing was changed.")
-    return agreed
 
 
 def _wishes(record: SessionRecord, **given: Any) -> Wishes:

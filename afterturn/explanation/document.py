@@ -14,6 +14,8 @@ from afterturn.session_documents import (
     summary_document,
 )
 from afterturn.words import moment_utc
+from workers.pruning.outcomes import NothingToPrune
+from workers.pruning.plan import PrunePlan
 from workers.standings import Standing
 
 
@@ -44,6 +46,13 @@ def explanation_document(told: Explanation) -> dict[str, Any]:
         },
         "batch_has_nothing_to_do": told.batch_idle,
         "micro_has_nothing_to_do": told.micro_idle,
+        "pruning_has_nothing_to_do": told.prune.reason
+        if isinstance(told.prune, NothingToPrune)
+        else None,
+        "pruning_would_free_tokens": told.prune.spared
+        if isinstance(told.prune, PrunePlan)
+        else told.prune.tokens,
+        "shown_short": {"messages": told.short.messages, "tokens_left_out": told.short.tokens},
         "summaries": [summary_document(one) for one in told.shown],
         "open_jobs": [job_document(job) for job in told.open_jobs],
         "triggers": [_standing(one, told.now) for one in told.standings],

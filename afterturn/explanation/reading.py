@@ -9,11 +9,12 @@ from sqlalchemy import Connection, select
 
 from afterturn.lookup import find_session
 from afterturn.overview import Fullness
-from storage import endpoints, events, guards, job_records, messages, summaries
+from storage import endpoints, events, guards, job_records, messages, pruned, summaries
 from storage.endpoints import EndpointState
 from storage.engine import Database
 from storage.guards import GuardName, GuardRecord
 from storage.job_records import JobRecord
+from storage.messages import Amount
 from storage.sessions import SessionRecord
 from storage.summaries import SummaryKind, SummaryRecord
 from workers.batch.outcomes import NothingToCompact
@@ -28,6 +29,9 @@ from workers.endpoints import EndpointError, chain_fingerprint, resolve_chain
 from workers.limits import region_rules, server_threshold
 from workers.managed import ManagedBy, managed_by
 from workers.micro.plan import Situation, why_nothing_due
+from workers.pruning.outcomes import NothingToPrune
+from workers.pruning.plan import PrunePlan, plan_prune
+from workers.pruning.triggers import PRUNE_RULES
 from workers.reported import current_prompt
 from workers.routes import route_name
 from workers.settings import Settings
@@ -55,7 +59,9 @@ class Explanation:
     `prompt_tokens` is what the provider counted for the present view, None where it did not.
     `parts` is None where the window leaves no room. `batch_idle` and `micro_idle` say why a batch
     or a micro pass would have nothing to do, None where it would. `unknown_models` says why the
-    chain cannot be told here. `now` is the database's time in milliseconds since 1970.
+    chain cannot be told here. `short` is what of the view is shown short, in messages and the
+    tokens that this saves, `prune` what a pruning pass would do. `now` is the database's time in
+    milliseconds since 1970.
     """
 
     session: SessionRecord
@@ -71,6 +77,8 @@ class Explanation:
     standings: tuple[Standing, ...]
     models: tuple[Model, ...]
     unknown_models: str | None
+    short: Amount
+    prune: PrunePlan | NothingToPrune
     by: ManagedBy | None
     server_tokens: int | None
     now: int
@@ -128,6 +136,14 @@ def read_explanation(
             ),
             models=models,
             unknown_models=unknown,
+            short=pruned.count(connection, key),
+            prune=plan_prune(
+                connection,
+                key,
+                compression,
+                PRUNE_RULES,
+                least=compression.proactive_prune_min_reclaim_tokens,
+            ),
             by=managed_by(session, compression),
             server_tokens=_server_tokens(session, fullness.threshold, compression),
             now=connection.execute(select(database.now())).scalar_one(),

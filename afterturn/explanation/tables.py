@@ -26,6 +26,7 @@ from storage.job_records import JobRecord
 from storage.jobs import JobState
 from workers.holds import Hold
 from workers.managed import ManagedBy
+from workers.pruning.outcomes import NothingToPrune
 from workers.standings import Standing
 from workers.triggers import Trigger
 
@@ -101,6 +102,13 @@ def _sentences(told: Explanation) -> Iterator[str]:
         yield f"A batch pass has nothing to do: {told.batch_idle}."
     if told.micro_idle is not None:
         yield f"A micro pass has nothing to do: {told.micro_idle}."
+    yield _pruning(told)
+    if told.short.messages:
+        yield (
+            f"Shown short: {count(told.short.messages, 'message')} with old tool output, "
+            f"{number(told.short.tokens)} tokens left out; `afterturn prune {told.session.id} "
+            "--undo` shows them in full."
+        )
     for one in told.shown:
         yield (
             f"Shown: a {summary_name(one.kind)}, {number(one.tokens)} tokens for positions "
@@ -123,6 +131,13 @@ def _sentences(told: Explanation) -> Iterator[str]:
         yield f"The summariser cannot be told here: {told.unknown_models}."
     for model in told.models:
         yield _model(model, told.now)
+
+
+def _pruning(told: Explanation) -> str:
+    if isinstance(told.prune, NothingToPrune):
+        return f"A pruning pass has nothing to do: {told.prune.reason}."
+    rows = count(len(told.prune.rows), "message")
+    return f"A pruning pass would free {number(told.prune.spared)} tokens of {rows}."
 
 
 def _job(job: JobRecord, now: int) -> str:

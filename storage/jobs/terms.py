@@ -32,6 +32,7 @@ class JobKind(StrEnum):
     TURN = "turn"
     MICRO = "micro"
     BATCH = "batch"
+    PRUNE = "prune"
 
 
 # Jobs of a newer version are left to its workers while both run.

@@ -19,6 +19,7 @@ from storage import (
     jobs,
     messages,
     overdue,
+    pruned,
     retention,
     sessions,
     signals,
@@ -212,6 +213,16 @@ HOT: dict[str, tuple[Call, set[str]]] = {
     "starts_turn": (
         lambda d, c: messages.starts_turn(c, BUSY, ARCHIVED),
         {"ix_messages_turns"},
+    ),
+    "restore pruned": (lambda d, c: pruned.restore(c, BUSY), {"ix_messages_pruned"}),
+    "restore copies": (
+        lambda d, c: pruned.restore_copies(c, BUSY, cut=ARCHIVED),
+        {"ix_messages_pruned"},
+    ),
+    "count pruned": (lambda d, c: pruned.count(c, BUSY), {"ix_messages_pruned"}),
+    "find_original": (
+        lambda d, c: pruned.find_original(c, owner="o", key=BUSY, position=ARCHIVED),
+        {"uq_messages_position"},
     ),
     "read_everything": (lambda d, c: messages.read_everything(c, 5), set()),
     "restore": (lambda d, c: messages.restore(c, 200), {"ix_messages_absorbed_by"}),

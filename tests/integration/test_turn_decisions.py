@@ -94,7 +94,8 @@ class TestReports:
         case = Case(play)
         case.put(GuardName.COOLDOWN, hold_ms=60_000)
         case.say(prompt_tokens=150_000)
-        assert case.decide() == {}
+        assert case.decide() == {"prune": "held_back"}
+        play.work_one()
         learned = case.record().calibration
         case.clear(GuardName.COOLDOWN)
         case.say()
@@ -235,7 +236,8 @@ class TestGuards:
             fingerprint = play.shop.summariser.fingerprint
             case.put(GuardName.COOLDOWN, hold_ms=60_000, subject=fingerprint)
             case.say(12, prompt_tokens=150_000)
-            assert case.decide() == {}
+            assert case.decide() == {"prune": "held_back"}
+            play.work_one()
             case.put(GuardName.COOLDOWN, hold_ms=60_000, subject=fingerprint + 1)
             case.say(prompt_tokens=150_000)
             assert case.decide() == {"batch": "after_response"}
@@ -262,7 +264,8 @@ class TestGuards:
             case = Case(play)
             case.put(GuardName.COOLDOWN, hold_ms=600_000)
             case.say(prompt_tokens=150_000)
-            assert case.decide() == {}
+            assert case.decide() == {"prune": "held_back"}
+            play.work_one()
         with playing(url, offset_ms=600_000) as play:
             case = Case(play)
             case.say(prompt_tokens=150_000)
@@ -273,7 +276,7 @@ class TestGuards:
             case = Case(play)
             case.put(GuardName.POOR_PASSES, count=2, hold_ms=60_000)
             case.say(12, prompt_tokens=150_000)
-            assert case.decide() == {"micro": "micro"}
+            assert case.decide() == {"micro": "micro", "prune": "held_back"}
 
     def test_let_batch_cover_what_micro_would_absorb(self, database: Database) -> None:
         with playing(url_of(database), **SMALL) as play:

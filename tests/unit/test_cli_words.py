@@ -122,6 +122,7 @@ def test_guards_that_only_remember_something_are_not_among_those_that_hold() -> 
         GuardName.ENGINE_REQUEST,
         GuardName.THREAD_SIGNAL,
         GuardName.INPUT_ROOM,
+        GuardName.PRUNE_MARK,
     }
 
 

@@ -49,6 +49,8 @@ COMPRESSION_DEFAULTS: dict[str, object] = {
     "proactive_prune_tokens": 0,
     "proactive_prune_min_result_chars": 8000,
     "proactive_prune_min_reclaim_tokens": 4096,
+    "proactive_prune_exempt_tools": ("skill*", "memory*", "todo*", "clarify*"),
+    "proactive_prune_tool_forms": {},
     "idle_compact_after_seconds": 0,
     "hygiene_hard_message_limit": 5000,
     "hygiene_timeout_seconds": 30,

@@ -13,7 +13,7 @@ from workers.calibration import Calibration
 from workers.compression_settings import CompressionSettings
 from workers.due import Load, Restraints
 from workers.holds import Hold
-from workers.standings import MICRO, Standing, nobody_answers, standings
+from workers.standings import MICRO, PRUNE, Standing, nobody_answers, standings
 from workers.triggers import Trigger
 
 OURS = 11
@@ -74,6 +74,7 @@ def test_sizes_stand_beside_the_limits_that_they_are_compared_with() -> None:
         Trigger.PREFLIGHT: (160_000, 150_000, True),
         Trigger.HYGIENE_TOKENS: (160_000, 170_000, False),
         Trigger.HYGIENE_COUNT: (5000, 5000, True),
+        PRUNE: (160_000, 150_000, False),
     }
     assert found[MICRO].met
     assert not found[Trigger.HEAL].met
@@ -110,9 +111,44 @@ def test_a_cooldown_holds_what_honours_it_and_healing_goes_on() -> None:
     assert (hold.guard, hold.left_ms) == (GuardName.COOLDOWN, 60_000)
 
 
+@pytest.mark.parametrize(
+    ("tokens", "guards", "settings", "met"),
+    [
+        (149_999, COOLS, {}, False),
+        (150_000, COOLS, {}, True),
+        (150_000, {GuardName.POOR_PASSES: GuardRecord(2, None, left_ms=9)}, {}, True),
+        (150_000, {}, {}, False),
+        (30_000, {}, {"proactive_prune_tokens": 30_000}, True),
+        (29_999, {}, {"proactive_prune_tokens": 30_000}, False),
+    ],
+)
+def test_old_output_is_shortened_where_summaries_rest_or_a_size_is_reached(
+    tokens: int, guards: dict[GuardName, GuardRecord], settings: dict[str, Any], met: bool
+) -> None:
+    found = standing_of(guards, session={"live_tokens": tokens}, **settings)[PRUNE]
+    assert (found.met, found.hold, found.size) == (met, None, tokens)
+    assert found.limit == settings.get("proactive_prune_tokens", 150_000)
+
+
+def test_the_mark_of_a_pruning_pass_holds_until_the_session_has_grown() -> None:
+    mark = {GuardName.PRUNE_MARK: GuardRecord(200_000, 40_000, detail="m")}
+    given: dict[str, Any] = {"proactive_prune_tokens": 30_000}
+
+    def hold(tokens: int, **facts: Any) -> Hold | None:
+        session = {"live_tokens": tokens, "model": "m", **facts}
+        return standing_of(mark, session=session, **given)[PRUNE].hold
+
+    below = hold(39_999)
+    assert below is not None
+    assert below.guard is GuardName.PRUNE_MARK
+    assert hold(40_000) is None
+    assert hold(39_999, model="another") is None
+    assert hold(39_999, context_window=100_000) is None
+
+
 def test_a_summariser_that_is_down_holds_all_but_what_bypasses_the_guards() -> None:
     found = standing_of(down=DOWN)
-    assert set(found) - held(found) == BYPASSING
+    assert set(found) - held(found) == BYPASSING | {PRUNE}
     assert found[Trigger.HEAL].hold == DOWN
 
 
@@ -151,7 +187,7 @@ def test_where_openai_compacts_a_report_is_what_counts() -> None:
         prompt=150_000,
         codex_responses_native=True,
     )
-    assert held(found) == {Trigger.HYGIENE_TOKENS, Trigger.HYGIENE_COUNT, MICRO}
+    assert held(found) == {Trigger.HYGIENE_TOKENS, Trigger.HYGIENE_COUNT, MICRO, PRUNE}
     assert found[Trigger.AFTER_RESPONSE].met
 
 

@@ -27,6 +27,7 @@ OF_THE_OLD_VIEW = (
     GuardName.NOT_SMALLER,
     GuardName.MICRO_FAILURES,
     GuardName.DEFRAG_MARK,
+    GuardName.PRUNE_MARK,
 )
 """Guards about rows and markers that a new marker takes out of the view."""
 
@@ -51,7 +52,8 @@ def compact(trial: Trial, plan: BatchPlan, answer: StoredAnswer) -> Compacted | 
             new,
             cursor_before=plan.cursor_before,
         )
-        poor = ladder.is_poor(before.live_tokens, after.live_tokens)
+        # What the first layer has freed is a part of what the pass saves.
+        poor = ladder.is_poor(before.live_tokens + trial.freed, after.live_tokens)
         ended = () if poor else (GuardName.POOR_PASSES,)
         guards.clear(connection, before.key, *OF_THE_OLD_VIEW, *OF_FAILURES, *ended)
         if poor:

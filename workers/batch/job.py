@@ -111,8 +111,11 @@ def _compact(trial: Trial, stop: Callable[[], bool]) -> BatchOutcome:
     given = Circumstances(trial.settings, trial.rules, Wishes.of(trial.claim.options))
     if spent:
         return _fall(trial, given, None)
-    if trial.rules.prunes_first and (pruned := _prune(trial)) is not None:
-        return pruned
+    if trial.rules.prunes_first:
+        pruned = _prune(trial)
+        if isinstance(pruned, PrunedEnough):
+            return pruned
+        trial = replace(trial, freed=pruned)
     with trial.shop.database.read() as connection:
         plan = plan_batch(connection, trial.claim.session_key, given)
     if isinstance(plan, NothingToCompact):
@@ -205,18 +208,19 @@ def _active_again(trial: Trial, connection: Connection) -> bool:
     return idle_ms < 1000 * trial.settings.idle_compact_after_seconds
 
 
-def _prune(trial: Trial) -> PrunedEnough | None:
+def _prune(trial: Trial) -> PrunedEnough | int:
     """The first layer: shorten old tool output; enough where the view is below the threshold
-    afterwards (ENGINE.md §6.1)."""
+    afterwards (ENGINE.md §6.1), else it gives the tokens that were freed."""
     shop, key = trial.shop, trial.claim.session_key
     with shop.database.read() as connection:
         before = sessions.fetch(connection, key)
     pruned = shop.prune(shop, trial.claim)
     if not pruned.tokens:
-        return None
+        return 0
     with trial.closing() as (connection, after):
         if trial.is_over(after):
-            return None
+            trial.record(connection, "pruned", before, after)
+            return pruned.tokens
         trial.record(connection, "pruned_enough", before, after)
         trial.finish(connection)
     shop.reach("after-commit")

@@ -34,7 +34,8 @@ LOCAL = "local"
 @dataclass(frozen=True, slots=True)
 class Trial:
     """A claimed job with the settings that held when the try began. `started` is on the
-    monotonic clock, `meter` and `telling` grow with the try."""
+    monotonic clock, `meter` and `telling` grow with the try; `freed` are the tokens that the first
+    layer has freed."""
 
     shop: Workshop
     claim: Claim
@@ -43,6 +44,7 @@ class Trial:
     meter: Meter
     telling: Telling
     started: float
+    freed: int = 0
 
     def closing(
         self, *, revision: int | None = None

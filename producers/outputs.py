@@ -1,0 +1,75 @@
+"""Fetch what stands behind a note in the context: old tool output, arguments or images."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection
+
+from storage import pruned
+from storage.errors import StorageError
+from storage.rows import Message
+from workers.pruning.calls import calls_of
+from workers.pruning.handles import Handle
+
+
+class OutputNotFound(StorageError):
+    """The owner has no such output: its session is another's or gone, or the turn was taken
+    back."""
+
+    def __init__(self, handle: str, owner: str) -> None:
+        super().__init__(f"owner {owner!r} has no output {handle!r}")
+        self.handle = handle
+        self.owner = owner
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A message as it was stored, whatever the context shows of it now.
+
+    `text` is what a model asked for: the output of the tool, or name and arguments of the calls.
+    Images are in `message` alone. `pruned` says that the context shows the message short now.
+    """
+
+    handle: str
+    session_id: str
+    position: int
+    message: Message
+    text: str
+    pruned: bool
+
+
+def fetch(connection: Connection, *, owner: str, handle: str) -> Output:
+    """The owner's message that a handle names. Raises `HandleError` and `OutputNotFound`."""
+    named = Handle.parse(handle)
+    found = pruned.find_original(
+        connection, owner=owner, key=named.session_key, position=named.position
+    )
+    if found is None:
+        raise OutputNotFound(str(named), owner)
+    return Output(
+        handle=str(named),
+        session_id=found.session_id,
+        position=found.position,
+        message=found.message,
+        text="\n".join(_texts(found.message)),
+        pruned=found.pruned,
+    )
+
+
+def _texts(message: Message) -> Iterator[str]:
+    yield from _content_texts(message.get("content"))
+    for call in calls_of(message):
+        yield f"{call.name}({call.text})"
+
+
+def _content_texts(content: Any) -> Iterator[str]:
+    if isinstance(content, str):
+        yield content
+    elif isinstance(content, list):
+        for part in content:
+            if isinstance(part, Mapping):
+                inner = part.get("text", part.get("content", part.get("output")))
+                yield from _content_texts(inner)

@@ -1,0 +1,1 @@
+"""Shortening old tool output without a model (ENGINE.md §8)."""

@@ -1,0 +1,97 @@
+"""What a pruning pass of a session would do, decided in one short read of its live view."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from storage import messages, sessions
+from storage.pruned import ShortForm
+from storage.rows import Row
+from storage.sessions import SessionRecord
+from workers.batch.span import divide
+from workers.batch.wishes import Wishes
+from workers.compression_settings import CompressionSettings
+from workers.limits import region_rules, session_threshold
+from workers.pruning.forms import Registry
+from workers.pruning.outcomes import NothingToPrune
+from workers.pruning.rules import PruneRules, Shortened, shorten
+from workers.regions import RegionRules
+from workers.threshold import NoUsableWindowError, Threshold
+from workers.triggers import TriggerRules
+
+
+@dataclass(frozen=True, slots=True)
+class PrunePlan:
+    """A pass as it is decided. `spared` are the live tokens that it frees, of an estimate."""
+
+    session: SessionRecord
+    threshold: Threshold
+    rows: tuple[Shortened, ...]
+
+    @property
+    def spared(self) -> int:
+        return sum(one.spared for one in self.rows)
+
+    @property
+    def forms(self) -> list[ShortForm]:
+        """The short forms as they are stored."""
+        return [
+            ShortForm(one.row.position, one.message, one.tokens, one.spared, one.same_as)
+            for one in self.rows
+        ]
+
+
+def plan_prune(
+    connection: Connection,
+    key: int,
+    settings: CompressionSettings,
+    rules: TriggerRules,
+    *,
+    least: int,
+) -> PrunePlan | NothingToPrune:
+    """Decide the next pruning pass of a session: only one that frees at least `least` tokens.
+
+    What may be touched is what a batch pass for a trigger with these `rules` would take: whole
+    groups outside head and tail, of an open turn only where the trigger may enter it.
+    """
+    session = sessions.fetch(connection, key)
+    try:
+        threshold = session_threshold(session, settings)
+    except NoUsableWindowError as error:
+        # The session's owner can mend that, the worker cannot.
+        return NothingToPrune(str(error))
+    view = messages.read_view(connection, key)
+    rows = shorten(
+        view,
+        old_rows(view, region_rules(threshold, settings), rules, turn_open=session.turn_open),
+        prune_rules(settings),
+        session_key=key,
+    )
+    plan = PrunePlan(session, threshold, rows)
+    if not rows:
+        return NothingToPrune("no old tool output is left that a note could take the place of")
+    if plan.spared < least:
+        return NothingToPrune(f"only {plan.spared:,} tokens could be freed", plan.spared)
+    return plan
+
+
+def old_rows(
+    view: Sequence[Row], regions: RegionRules, rules: TriggerRules, *, turn_open: bool
+) -> frozenset[int]:
+    """Indexes of the rows of a whole live view that lie outside head and tail."""
+    _, span = divide(view, regions, rules, Wishes(), turn_open=turn_open)
+    positions = {row.position for row in span.messages}
+    return frozenset(
+        i for i, row in enumerate(view) if row.position in positions and not row.kind.is_marker
+    )
+
+
+def prune_rules(settings: CompressionSettings) -> PruneRules:
+    """The rules as the settings have them."""
+    registry = Registry(
+        exempt=settings.proactive_prune_exempt_tools, forms=settings.proactive_prune_tool_forms
+    )
+    return PruneRules(settings.proactive_prune_min_result_chars, registry)
