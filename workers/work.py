@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import traceback
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from sqlalchemy import Connection
 
@@ -23,6 +24,9 @@ from workers.workshop import Workshop
 
 log = logging.getLogger(__name__)
 
+JobOutcome: TypeAlias = PassOutcome | BatchOutcome | PruneOutcome
+"""What became of one pass of a job."""
+
 
 @dataclass(frozen=True, slots=True)
 class NotClaimed:
@@ -36,7 +40,7 @@ class Worked:
     than was rung for where it was another owner's turn."""
 
     kind: JobKind
-    passes: tuple[PassOutcome | BatchOutcome | PruneOutcome, ...]
+    passes: tuple[JobOutcome, ...]
     due: tuple[DueJob, ...]
     signals: tuple[Signal, ...] = ()
     session: str = ""

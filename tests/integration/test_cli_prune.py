@@ -67,8 +67,8 @@ def test_a_preview_tells_what_would_change_and_what_it_saves_and_changes_nothing
         "position": 6,
         "tools": ["bash"],
         "rules": ["result"],
-        "tokens_before": 1006,
-        "tokens_after": 39,
+        "tokens_before": 1004,
+        "tokens_after": 36,
         "same_as": None,
     }
     assert kept(url) == before

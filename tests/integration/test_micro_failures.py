@@ -45,10 +45,9 @@ from tests.model_behaviours import (
 from tests.model_server import ModelServer
 from tests.play import Play, Turn, micro_markers, person_rows, playing
 from tests.stored_session import later
-from workers.batch.outcomes import BatchOutcome
 from workers.breaker import FIRST_OPEN_MS, LOOK_SOON_MS
 from workers.gate import Permit, SharedGate
-from workers.micro.outcomes import Absorbed, Failed, NothingLeft, PassOutcome, Skipped
+from workers.micro.outcomes import Absorbed, Failed, NothingLeft, Skipped
 from workers.rates import Limits
 from workers.retry import RetryPolicy
 from workers.routes import route_name
@@ -57,6 +56,7 @@ from workers.settings_file import SettingsSource
 from workers.summariser.build import FollowingSummariser
 from workers.summariser.client import OpenAISummariser
 from workers.summarising import ErrorClass
+from workers.work import JobOutcome
 
 TURNS = 16
 
@@ -152,9 +152,9 @@ def cursor(play: Play, session: Session) -> int:
         return cursors.read(connection, session.key, CursorName.MICRO)
 
 
-def micro_outcomes(play: Play, most: int) -> list[PassOutcome | BatchOutcome]:
+def micro_outcomes(play: Play, most: int) -> list[JobOutcome]:
     """Work at most `most` jobs and give what became of their passes."""
-    outcomes: list[PassOutcome | BatchOutcome] = []
+    outcomes: list[JobOutcome] = []
     for _ in range(most):
         done = play.work_one()
         if done is None:
