@@ -38,7 +38,7 @@ from workers.summariser.build import FollowingSummariser
 from workers.summarising import SummariserError
 from workers.tokens import estimate_text
 from workers.triggers import BATCH_QUEUE, RULES, Trigger
-from workers.work import Crashed, NotClaimed, Outcome, Worked, work
+from workers.work import Crashed, JobOutcome, NotClaimed, Worked, work
 from workers.workshop import Pruned, Workshop
 
 TODAY = date(2026, 11, 30)
@@ -249,7 +249,7 @@ class Workplace:
         with Gateway(self.settings, owner="o", database=self.now) as gateway:
             yield gateway
 
-    def work(self, **tools: Any) -> list[Outcome]:
+    def work(self, **tools: Any) -> list[JobOutcome]:
         """Work the strongest job that is due and give what became of it; [] where none is."""
         with self.now.write() as connection:
             due = jobs.ring_due(connection, self.now, again_after_ms=-1, limit=1)
@@ -264,9 +264,9 @@ class Workplace:
                 case Crashed(error):
                     raise error
 
-    def work_off(self, **tools: Any) -> list[Outcome]:
+    def work_off(self, **tools: Any) -> list[JobOutcome]:
         """Work whatever is due and becomes due within a day, letting time pass as needed."""
-        outcomes: list[Outcome] = []
+        outcomes: list[JobOutcome] = []
         while (job := self.job()) is not None:
             self.pass_by(max(0, job.run_at - self.time()))
             outcomes += self.work(**tools)

@@ -24,10 +24,10 @@ from workers.reconcile import ring_bulk
 from workers.turn import run_turn
 from workers.workshop import Workshop
 
-Outcome: TypeAlias = PassOutcome | BatchOutcome | PruneOutcome
-"""What became of a pass of any kind."""
-
 log = logging.getLogger(__name__)
+
+JobOutcome: TypeAlias = PassOutcome | BatchOutcome | PruneOutcome
+"""What became of one pass of a job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Worked:
     than was rung for where it was another owner's turn."""
 
     kind: JobKind
-    passes: tuple[Outcome, ...]
+    passes: tuple[JobOutcome, ...]
     due: tuple[DueJob, ...]
     signals: tuple[Signal, ...] = ()
     session: str = ""

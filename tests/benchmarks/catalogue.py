@@ -13,6 +13,7 @@ from tests.benchmarks.latency import compacted_after_turns
 from tests.benchmarks.load_context import loaded_contexts
 from tests.benchmarks.micro_pass import micro_passes
 from tests.benchmarks.outage import turns_without_broker
+from tests.benchmarks.prune import pruning
 from tests.benchmarks.rates import rates
 from tests.benchmarks.scale import Scale
 from tests.benchmarks.stage import Stage
@@ -31,6 +32,7 @@ BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
         "latency": compacted_after_turns,
         "load_context": loaded_contexts,
         "idle_scan": idle_scans,
+        "prune": pruning,
         "rates": rates,
         "survival": canary_survival,
     }

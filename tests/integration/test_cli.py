@@ -289,7 +289,11 @@ def test_a_good_configuration_is_told_without_its_secrets(
         assert "broker:6379" in shown
 
 
-def test_settings_that_nothing_reads_yet_are_pointed_out(url: str, tmp_path: Path) -> None:
+def test_settings_that_nothing_reads_yet_are_pointed_out(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unread = frozenset({"compression.idle_compact_after_seconds"})
+    monkeypatch.setattr("afterturn.commands.config.WITHOUT_EFFECT", unread)
     file = tmp_path / "config.yaml"
     file.write_text("compression:\n  proactive_prune_tokens: 50000\n  protect_last_n: 10\n")
     people = invoke("config", "check", "--file", str(file))

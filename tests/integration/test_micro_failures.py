@@ -56,7 +56,7 @@ from workers.settings_file import SettingsSource
 from workers.summariser.build import FollowingSummariser
 from workers.summariser.client import OpenAISummariser
 from workers.summarising import ErrorClass
-from workers.work import Outcome
+from workers.work import JobOutcome
 
 TURNS = 16
 
@@ -152,9 +152,9 @@ def cursor(play: Play, session: Session) -> int:
         return cursors.read(connection, session.key, CursorName.MICRO)
 
 
-def micro_outcomes(play: Play, most: int) -> list[Outcome]:
+def micro_outcomes(play: Play, most: int) -> list[JobOutcome]:
     """Work at most `most` jobs and give what became of their passes."""
-    outcomes: list[Outcome] = []
+    outcomes: list[JobOutcome] = []
     for _ in range(most):
         done = play.work_one()
         if done is None:

@@ -39,7 +39,7 @@ def test_settings_without_effect_are_settings_and_nothing_reads_them() -> None:
 
 
 def test_the_ten_lines_of_a_gateway_run(tmp_path: Path, processes: Processes) -> None:
-    example, _ = blocks("python")
+    example, *_ = blocks("python")
     assert len([line for line in example.splitlines() if line.strip()]) <= 12
     program = tmp_path / "gateway.py"
     program.write_text(example + "\nprint(receipt)\n", encoding="utf-8")
