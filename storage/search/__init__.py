@@ -1,0 +1,57 @@
+"""Recall: search over everything that was ever said (ENGINE.md §11).
+
+One interface over SQLite's FTS5 and PostgreSQL's text search with the same answers on both.
+
+| module | does |
+|---|---|
+| `query`, `words`, `stems`, `stop_words` | reads a question; cuts any text into words |
+| `matching`, `excerpts` | ranks texts, and shows why one was found |
+| `scope`, `row_filter` | says whose messages, and which |
+| `clauses`, `candidates`, `discovering`, `marks` | discover: a question's hits, page by page |
+| `surroundings`, `reading` | what is around a hit; scroll and browse |
+| `texts`, `documents` | what of a row is indexed |
+| `sqlite_index`, `postgresql_index`, `generations` | the index in either database |
+| `indexing`, `rebuilding`, `checking`, `faults` | keeps it up, makes it anew, finds it broken |
+"""
+
+from __future__ import annotations
+
+from storage.search.discovering import discover
+from storage.search.indexing import Indexed, index_pending
+from storage.search.marks import SearchMarkError
+from storage.search.reading import browse, scroll
+from storage.search.rebuilding import Rebuilt, RebuildOvertaken, rebuild
+from storage.search.results import (
+    Browsed,
+    BrowsePage,
+    Covering,
+    Found,
+    Hit,
+    Line,
+    Scrolled,
+    SessionFacts,
+)
+from storage.search.scope import ROLES, SUMMARY, Scope
+
+__all__ = [
+    "ROLES",
+    "SUMMARY",
+    "BrowsePage",
+    "Browsed",
+    "Covering",
+    "Found",
+    "Hit",
+    "Indexed",
+    "Line",
+    "RebuildOvertaken",
+    "Rebuilt",
+    "Scope",
+    "Scrolled",
+    "SearchMarkError",
+    "SessionFacts",
+    "browse",
+    "discover",
+    "index_pending",
+    "rebuild",
+    "scroll",
+]

@@ -1,0 +1,281 @@
+"""The index in PostgreSQL: a table with a text-search vector made by us, under a GIN index.
+
+`search_documents_N.words` has terms with their places, written forms that differ behind `~`
+(prefixes), labels behind `@`. Vectors lie out of line, so a row that a posting names costs little
+to look at. A posting list is read whole whatever the limit; so every document is labelled with its
+era, some ten thousand documents long, and common words are looked for in the newest eras alone.
+
+Where the server has the extension pg_trgm, pieces of words are found by an index, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection
+from sqlalchemy import text as sql
+from sqlalchemy.exc import DBAPIError
+
+from storage.escape import escape
+from storage.search.clauses import Clause
+from storage.search.documents import Document, place_of
+from storage.search.query import Operand
+from storage.search.row_filter import filter_values, message_filter, summary_filter
+from storage.search.scope import Scope
+
+_ERA_BITS = 15
+_ERAS = 2
+"""Newest eras in which a list is looked for first: the last one has hardly begun at times."""
+
+_TABLE = (
+    "CREATE TABLE {table} (number bigint PRIMARY KEY, words tsvector NOT NULL, body text)"
+    " WITH (toast_tuple_target = 128)"
+)
+_INDEX = (
+    # Without the list of what is to be merged later: every search would have to read it.
+    "CREATE INDEX {table}_words ON {table} USING gin (words) WITH (fastupdate = off)"
+)
+_PIECES = (
+    "CREATE INDEX {table}_body ON {table} USING gin (body gin_trgm_ops) WITH (fastupdate = off)"
+)
+_MESSAGES = (
+    "(SELECT {at} AS clause, d.number FROM (SELECT number FROM {table} WHERE {asked}"
+    # The sum keeps the planner from reading the whole table backwards.
+    " AND number > 0 AND number <= :last ORDER BY number + 0 DESC OFFSET 0) AS d"
+    " CROSS JOIN LATERAL (SELECT 1 FROM messages AS m"
+    ' JOIN sessions AS s ON s."key" = m.session_key'
+    " WHERE m.id = (d.number >> 12) AND {filter} OFFSET 0) AS v LIMIT :limit)"
+)
+_SUMMARIES = (
+    "(SELECT {at} AS clause, d.number FROM (SELECT number FROM {table} WHERE {asked}"
+    " AND number < 0 AND number >= :first ORDER BY number + 0 OFFSET 0) AS d"
+    " CROSS JOIN LATERAL (SELECT 1 FROM summaries AS y"
+    ' JOIN sessions AS s ON s."key" = y.session_key'
+    " WHERE y.id = ((-d.number) >> 12) AND {filter} OFFSET 0) AS v LIMIT :limit)"
+)
+
+
+def has_trigrams(connection: Connection) -> bool:
+    """Whether the extension pg_trgm is installed in the database."""
+    found = connection.execute(sql("SELECT 1 FROM pg_extension WHERE extname = 'pg_trgm'"))
+    return found.first() is not None
+
+
+def install_trigrams(connection: Connection) -> bool:
+    """Install pg_trgm where the server has it and lets us; whether it is there now."""
+    if has_trigrams(connection):
+        return True
+    offered = connection.execute(
+        sql("SELECT 1 FROM pg_available_extensions WHERE name = 'pg_trgm'")
+    )
+    if offered.first() is None:
+        return False
+    try:
+        with connection.begin_nested():
+            connection.execute(sql("CREATE EXTENSION IF NOT EXISTS pg_trgm"))
+    except DBAPIError:
+        return False
+    return True
+
+
+class PostgresIndex:
+    """One generation of the index."""
+
+    def __init__(self, generation: int, *, has_pieces: bool) -> None:
+        self.table = f"search_documents_{generation:d}"
+        self.has_pieces = has_pieces
+
+    def create(self, connection: Connection) -> None:
+        """Make it, empty; one of that name that is there is dropped."""
+        self.drop(connection)
+        connection.exec_driver_sql(_TABLE.format(table=self.table))
+        connection.exec_driver_sql(_INDEX.format(table=self.table))
+        if self.has_pieces:
+            connection.exec_driver_sql(_PIECES.format(table=self.table))
+
+    def drop(self, connection: Connection) -> None:
+        """Remove it, if it is there."""
+        connection.exec_driver_sql(f"DROP TABLE IF EXISTS {self.table}")
+
+    def add(self, connection: Connection, documents: Sequence[Document]) -> int:
+        """Index what is not indexed yet; gives how many were given."""
+        if not documents:
+            return 0
+        connection.execute(
+            sql(
+                f"INSERT INTO {self.table} (number, words, body)"
+                " SELECT number, CAST(words AS tsvector), body"
+                " FROM unnest(CAST(:numbers AS bigint[]), CAST(:words AS text[]),"
+                " CAST(:bodies AS text[])) AS new (number, words, body)"
+                " ON CONFLICT (number) DO NOTHING"
+            ),
+            {
+                "numbers": [document.number for document in documents],
+                "words": [_vector(document) for document in documents],
+                "bodies": [
+                    escape(document.text.lower()) if self.has_pieces else None
+                    for document in documents
+                ],
+            },
+        )
+        return len(documents)
+
+    def find(
+        self,
+        connection: Connection,
+        clauses: Sequence[Clause],
+        scope: Scope,
+        *,
+        newest: tuple[int, int],
+        limit: int,
+    ) -> list[list[int]]:
+        """As `SqliteIndex.find`."""
+        asked = [_asked(clause, scope) for clause in clauses]
+        found: list[list[int]] = [[] for _ in clauses]
+        if scope.has_summaries:
+            self._search(connection, _SUMMARIES, summary_filter(scope), dict(enumerate(asked)),
+                         found, scope, newest=newest, limit=limit)  # fmt: skip
+        if not scope.has_messages:
+            return found
+        messages: list[list[int]] = [[] for _ in clauses]
+        last_era = place_of(newest[0]).id >> _ERA_BITS
+        eras = " | ".join(f"'@e{era}'" for era in range(last_era, last_era - _ERAS, -1) if era >= 0)
+        wanted = dict(enumerate(asked))
+        if last_era >= 2 * _ERAS:
+            recent = {at: f"({eras}) & {one}" for at, one in wanted.items()}
+            self._search(connection, _MESSAGES, message_filter(scope), recent, messages, scope,
+                         newest=newest, limit=limit)  # fmt: skip
+            wanted = {at: one for at, one in wanted.items() if len(messages[at]) < limit}
+            for at in wanted:
+                messages[at] = []
+        if wanted:
+            self._search(connection, _MESSAGES, message_filter(scope), wanted, messages, scope,
+                         newest=newest, limit=limit)  # fmt: skip
+        return [[*new, *old] for new, old in zip(messages, found, strict=True)]
+
+    def find_pieces(
+        self,
+        connection: Connection,
+        fragment: str,
+        scope: Scope,
+        *,
+        newest: tuple[int, int],
+        limit: int,
+    ) -> list[int]:
+        """As `SqliteIndex.find_pieces`."""
+        pattern = escape(fragment).replace("\\", "\\\\").replace("%", r"\%").replace("_", r"\_")
+        conditions = ["body LIKE :pattern"]
+        values: dict[str, Any] = {"pattern": f"%{pattern}%"}
+        if scope.labels:
+            conditions.append("words @@ CAST(:labels AS tsquery)")
+            values["labels"] = " & ".join(f"'@{one}'" for one in scope.labels)
+        bounds = {"last": newest[0], "first": newest[1], "limit": limit, **filter_values(scope)}
+        found: list[int] = []
+        for wanted, statement, condition in (
+            (scope.has_messages, _MESSAGES, message_filter(scope)),
+            (scope.has_summaries, _SUMMARIES, summary_filter(scope)),
+        ):
+            if wanted:
+                text = statement.format(
+                    at=0, table=self.table, asked=" AND ".join(conditions), filter=condition
+                )
+                rows = connection.execute(sql(text), {**bounds, **values})
+                found += [row.number for row in rows]
+        return found
+
+    def holds(self, connection: Connection, number: int, term: str) -> bool:
+        """As `SqliteIndex.holds`; by the words' index and no other."""
+        found = connection.execute(
+            sql(
+                f"SELECT 1 FROM (SELECT number FROM {self.table}"
+                " WHERE words @@ CAST(:asked AS tsquery) OFFSET 0) AS d"
+                " WHERE d.number = :number"
+            ),
+            {"asked": f"'{term}'", "number": number},
+        )
+        return found.first() is not None
+
+    def count(self, connection: Connection) -> int:
+        """How many documents it has."""
+        found: int = connection.execute(sql(f"SELECT count(*) FROM {self.table}")).scalar_one()
+        return found
+
+    def missing_from(self, connection: Connection, number: int) -> bool:
+        """Whether it has no document of that number."""
+        found = connection.execute(
+            sql(f"SELECT 1 FROM {self.table} WHERE number = :number"), {"number": number}
+        )
+        return found.first() is None
+
+    def bytes_used(self, connection: Connection) -> int:
+        """Its size on disk, vectors included."""
+        found: int = connection.execute(
+            sql("SELECT pg_total_relation_size(CAST(:table AS regclass))"), {"table": self.table}
+        ).scalar_one()
+        return found
+
+    def verify(self, connection: Connection) -> None:
+        """Nothing: PostgreSQL has no check of a GIN index that all servers offer."""
+
+    def _search(
+        self,
+        connection: Connection,
+        statement: str,
+        condition: str,
+        asked: dict[int, str],
+        found: list[list[int]],
+        scope: Scope,
+        *,
+        newest: tuple[int, int],
+        limit: int,
+    ) -> None:
+        branches = [
+            statement.format(
+                at=at,
+                table=self.table,
+                asked=f"words @@ CAST(:asked_{at} AS tsquery)",
+                filter=condition,
+            )
+            for at in asked
+        ]
+        values = {
+            **filter_values(scope),
+            **{f"asked_{at}": one for at, one in asked.items()},
+            "last": newest[0],
+            "first": newest[1],
+            "limit": limit,
+        }
+        for at, number in connection.execute(sql(" UNION ALL ".join(branches)), values):
+            found[at].append(number)
+
+
+def _vector(document: Document) -> str:
+    places: dict[str, list[int]] = {}
+    for place, word in enumerate(document.words, start=1):
+        places.setdefault(word.term, []).append(place)
+    words = [f"'{term}':{','.join(map(str, at))}" for term, at in places.items()]
+    words += {f"'~{word.form}'" for word in document.words if word.form != word.term}
+    words += [f"'@{one}'" for one in document.labels]
+    place_ = place_of(document.number)
+    if not place_.is_summary:
+        words.append(f"'@e{place_.id >> _ERA_BITS}'")
+    return " ".join(words)
+
+
+def _asked(clause: Clause, scope: Scope) -> str:
+    wanted = [f"'@{one}'" for one in scope.labels]
+    for operands in clause.required:
+        alternatives = " | ".join(_operand(operand) for operand in operands)
+        wanted.append(f"({alternatives})")
+    wanted += [f"!({_operand(operand)})" for operand in clause.excluded]
+    return " & ".join(wanted)
+
+
+def _operand(operand: Operand) -> str:
+    *firsts, last = operand.terms
+    if not operand.prefix:
+        return "(" + " <-> ".join(f"'{term}'" for term in operand.terms) + ")"
+    if firsts:
+        return "(" + " <-> ".join([*(f"'{term}'" for term in firsts), f"'{last}':*"]) + ")"
+    return f"('{last}':* | '~{last}':*)"
