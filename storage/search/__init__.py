@@ -16,11 +16,12 @@ One interface over SQLite's FTS5 and PostgreSQL's text search with the same answ
 
 from __future__ import annotations
 
+from storage.search.checking import IndexHealth, check
 from storage.search.discovering import discover
 from storage.search.indexing import Indexed, index_pending
 from storage.search.marks import SearchMarkError
 from storage.search.reading import browse, scroll
-from storage.search.rebuilding import Rebuilt, RebuildOvertaken, rebuild
+from storage.search.rebuilding import RebuildOvertaken, Rebuilt, rebuild
 from storage.search.results import (
     Browsed,
     BrowsePage,
@@ -41,6 +42,7 @@ __all__ = [
     "Covering",
     "Found",
     "Hit",
+    "IndexHealth",
     "Indexed",
     "Line",
     "RebuildOvertaken",
@@ -50,6 +52,7 @@ __all__ = [
     "SearchMarkError",
     "SessionFacts",
     "browse",
+    "check",
     "discover",
     "index_pending",
     "rebuild",

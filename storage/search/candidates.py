@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, bindparam, select
 from sqlalchemy import text as sql
 
+from storage.models import SearchPending
 from storage.search.clauses import Clause
 from storage.search.documents import Place, number_of
 from storage.search.generations import Index
@@ -22,10 +23,15 @@ whatever the archive's size."""
 MOST_PENDING = 500
 """Rows that a search reads as they stand because they are not indexed yet."""
 
+MOST_WAITING = 2_000
+"""Rows of all owners among which those of the scope are looked for."""
+
 MOST_SCANNED = 5_000
 """Rows that are read where there is no index to ask: the newest."""
 
 MOST_WITH_PIECE = 100
+
+_P = SearchPending
 
 
 @dataclass(slots=True)
@@ -65,63 +71,57 @@ def from_index(
 
 def not_indexed(connection: Connection, scope: Scope, newest: tuple[int, int]) -> Unindexed:
     """Rows in the scope that wait to be indexed, the newest."""
-    return _unindexed(
-        connection,
-        scope,
-        newest,
-        "search_pending AS p CROSS JOIN messages AS m",
-        "p.number > 0 AND m.id = p.number AND",
-        "search_pending AS p CROSS JOIN summaries AS y",
-        "p.number < 0 AND y.id = -p.number AND",
-        MOST_PENDING,
-    )
+    waiting = [
+        *connection.execute(
+            select(_P.number).where(_P.number > 0).order_by(_P.number.desc()).limit(MOST_WAITING)
+        ).scalars(),
+        *connection.execute(
+            select(_P.number).where(_P.number < 0).order_by(_P.number).limit(MOST_WAITING)
+        ).scalars(),
+    ]
+    if not waiting:
+        return Unindexed((), more=False)
+    rows = _newest(connection, scope, newest, most=MOST_PENDING, among=waiting)
+    return Unindexed(rows.places, rows.more or len(waiting) >= MOST_WAITING)
 
 
 def everything(connection: Connection, scope: Scope, newest: tuple[int, int]) -> Unindexed:
     """The newest rows in the scope, where there is no index to ask."""
-    return _unindexed(
-        connection, scope, newest, "messages AS m", "", "summaries AS y", "", MOST_SCANNED
-    )
+    return _newest(connection, scope, newest, most=MOST_SCANNED, among=None)
 
 
-def _unindexed(
+def _newest(
     connection: Connection,
     scope: Scope,
     newest: tuple[int, int],
-    messages: str,
-    message_join: str,
-    summaries: str,
-    summary_join: str,
+    *,
     most: int,
+    among: Sequence[int] | None,
 ) -> Unindexed:
-    values = {
-        **filter_values(scope),
-        "message": newest[0],
-        "summary": newest[1],
-        "limit": most + 1,
-    }
     places: list[Place] = []
     more = False
-    for is_summary, wanted, statement in (
-        (
-            False,
-            scope.has_messages,
-            f"SELECT m.id FROM {messages} CROSS JOIN sessions AS s"
-            f' WHERE {message_join} s."key" = m.session_key AND m.id <= :message'
-            f" AND {message_filter(scope)} ORDER BY m.id DESC LIMIT :limit",
-        ),
-        (
-            True,
-            scope.has_summaries,
-            f"SELECT y.id FROM {summaries} CROSS JOIN sessions AS s"
-            f' WHERE {summary_join} s."key" = y.session_key AND y.id <= :summary'
-            f" AND {summary_filter(scope)} ORDER BY y.id DESC LIMIT :limit",
-        ),
+    for is_summary, wanted, table, condition, last in (
+        (False, scope.has_messages, "messages AS m", message_filter(scope), newest[0]),
+        (True, scope.has_summaries, "summaries AS y", summary_filter(scope), newest[1]),
     ):
-        if wanted:
-            ids = list(connection.execute(sql(statement), values).scalars())
-            more |= len(ids) > most
-            places += [Place(one, is_summary) for one in ids[:most]]
+        row = table[-1]
+        own = [abs(number) for number in among or () if (number < 0) is is_summary]
+        if not wanted or (among is not None and not own):
+            continue
+        values = {**filter_values(scope), "last": last, "limit": most + 1}
+        statement = (
+            f"SELECT {row}.id FROM {table}"
+            f' JOIN sessions AS s ON s."key" = {row}.session_key'
+            f" WHERE {row}.id <= :last AND {condition}"
+        )
+        query = sql(f"{statement} ORDER BY {row}.id DESC LIMIT :limit")
+        if among is not None:
+            query = sql(f"{statement} AND {row}.id IN :own ORDER BY {row}.id DESC LIMIT :limit")
+            query = query.bindparams(bindparam("own", expanding=True))
+            values["own"] = own
+        ids = list(connection.execute(query, values).scalars())
+        more |= len(ids) > most
+        places += [Place(one, is_summary) for one in ids[:most]]
     return Unindexed(tuple(places), more)
 
 
@@ -140,9 +140,7 @@ def with_pieces(
         bounds = (number_of(Place(newest[0] + 1)) - 1, number_of(Place(newest[1] + 1, True)) + 1)
         for fragment in fragments:
             numbers.update(
-                index.find_pieces(
-                    connection, fragment, scope, newest=bounds, limit=MOST_WITH_PIECE
-                )
+                index.find_pieces(connection, fragment, scope, newest=bounds, limit=MOST_WITH_PIECE)
             )
         return numbers, False
     rows = everything(connection, scope, newest)

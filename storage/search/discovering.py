@@ -41,7 +41,7 @@ _SCORE_UNITS = 10_000
 
 BROKEN = (
     "the search index is broken, so only the newest messages were looked through: "
-    "run `afterturn search --rebuild`"
+    "run `afterturn db reindex`"
 )
 NOT_BUILT = "nothing is indexed yet, so only the newest messages were looked through"
 BEHIND = (
@@ -282,9 +282,7 @@ class _Search:
             if matched is None:
                 continue
             tier = 0 if matched.whole else 1
-            entry = _Entry(
-                (_BY_PIECE, tier, -_units(matched.score), -abs(number)), number, matched
-            )
+            entry = _Entry((_BY_PIECE, tier, -_units(matched.score), -abs(number)), number, matched)
             place = place_of(number)
             if place not in entries or entry.rank < entries[place].rank:
                 entries[place] = entry
@@ -310,5 +308,3 @@ class _Search:
 
 def _units(score: float) -> int:
     return round(score * _SCORE_UNITS)
-
-

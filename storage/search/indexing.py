@@ -67,7 +67,9 @@ def _waiting(connection: Connection, limit: int) -> list[Place]:
         *connection.execute(
             select(number).where(number > 0).order_by(number.desc()).limit(limit)
         ).scalars(),
-        *connection.execute(select(number).where(number < 0).order_by(number).limit(limit)).scalars(),
+        *connection.execute(
+            select(number).where(number < 0).order_by(number).limit(limit)
+        ).scalars(),
     ]
     return [Place(abs(one), one < 0) for one in newest[:limit]]
 

@@ -84,9 +84,7 @@ def match(query: Query, text: str, weights: Mapping[Operand, float]) -> Match | 
     answering = [one for one in query.alternatives if _answers(one, stored, places)]
     if not answering:
         return None
-    wanted = {
-        operand for one in answering for group in one.required for operand in group.operands
-    }
+    wanted = {operand for one in answering for group in one.required for operand in group.operands}
     found = frozenset(operand for operand in wanted if places[operand])
     whole = any(
         all(operand in found for group in one.required for operand in group.operands)
@@ -153,9 +151,7 @@ def _has(group: Group, stored: _Text) -> bool:
     return any(stored.find(operand) for operand in group.operands)
 
 
-def _characters(
-    words: Sequence[Word], spans: set[tuple[int, int]]
-) -> tuple[tuple[int, int], ...]:
+def _characters(words: Sequence[Word], spans: set[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     return _merged(sorted((words[first].start, words[last].end) for first, last in spans))
 
 

@@ -11,7 +11,6 @@ Where the server has the extension pg_trgm, pieces of words are found by an inde
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from sqlalchemy import Connection
 from sqlalchemy import text as sql
@@ -25,6 +24,9 @@ from storage.search.row_filter import filter_values, message_filter, summary_fil
 from storage.search.scope import Scope
 
 _ERA_BITS = 15
+_SUMMARY = "'@y'"
+"""Label of every summary, which are few."""
+
 _ERAS = 2
 """Newest eras in which a list is looked for first: the last one has hardly begun at times."""
 
@@ -39,21 +41,28 @@ _INDEX = (
 _PIECES = (
     "CREATE INDEX {table}_body ON {table} USING gin (body gin_trgm_ops) WITH (fastupdate = off)"
 )
+# One branch for however many lists are asked for: planning one for each takes longer than reading.
+# The sums keep the planner from going by the number, `OFFSET 0` from joining whole tables
+# where a few rows are looked up.
 _MESSAGES = (
-    "(SELECT {at} AS clause, d.number FROM (SELECT number FROM {table} WHERE {asked}"
-    # The sum keeps the planner from reading the whole table backwards.
-    " AND number > 0 AND number <= :last ORDER BY number + 0 DESC OFFSET 0) AS d"
+    "SELECT q.at, l.number FROM unnest(CAST(:asked AS text[])) WITH ORDINALITY AS q (asked, at)"
+    " CROSS JOIN LATERAL (SELECT d.number FROM (SELECT number FROM {table}"
+    " WHERE words @@ CAST(q.asked AS tsquery){more} AND number + 0 BETWEEN 1 AND :last"
+    " ORDER BY number + 0 DESC OFFSET 0) AS d"
     " CROSS JOIN LATERAL (SELECT 1 FROM messages AS m"
-    ' JOIN sessions AS s ON s."key" = m.session_key'
-    " WHERE m.id = (d.number >> 12) AND {filter} OFFSET 0) AS v LIMIT :limit)"
+    " CROSS JOIN LATERAL (SELECT * FROM sessions WHERE key = m.session_key OFFSET 0) AS s"
+    " WHERE m.id = (d.number >> 12) AND {filter} OFFSET 0) AS v LIMIT :limit) AS l"
 )
 _SUMMARIES = (
-    "(SELECT {at} AS clause, d.number FROM (SELECT number FROM {table} WHERE {asked}"
-    " AND number < 0 AND number >= :first ORDER BY number + 0 OFFSET 0) AS d"
+    "SELECT q.at, l.number FROM unnest(CAST(:asked AS text[])) WITH ORDINALITY AS q (asked, at)"
+    " CROSS JOIN LATERAL (SELECT d.number FROM (SELECT number FROM {table}"
+    " WHERE words @@ CAST(q.asked AS tsquery){more} AND number + 0 BETWEEN :first AND -1"
+    " ORDER BY number + 0 OFFSET 0) AS d"
     " CROSS JOIN LATERAL (SELECT 1 FROM summaries AS y"
-    ' JOIN sessions AS s ON s."key" = y.session_key'
-    " WHERE y.id = ((-d.number) >> 12) AND {filter} OFFSET 0) AS v LIMIT :limit)"
+    " CROSS JOIN LATERAL (SELECT * FROM sessions WHERE key = y.session_key OFFSET 0) AS s"
+    " WHERE y.id = ((-d.number) >> 12) AND {filter} OFFSET 0) AS v LIMIT :limit) AS l"
 )
+_HAS_PIECE = " AND body LIKE :pattern"
 
 
 def has_trigrams(connection: Connection) -> bool:
@@ -134,8 +143,9 @@ class PostgresIndex:
         asked = [_asked(clause, scope) for clause in clauses]
         found: list[list[int]] = [[] for _ in clauses]
         if scope.has_summaries:
-            self._search(connection, _SUMMARIES, summary_filter(scope), dict(enumerate(asked)),
-                         found, scope, newest=newest, limit=limit)  # fmt: skip
+            among = {at: f"{_SUMMARY} & {one}" for at, one in enumerate(asked)}
+            self._search(connection, _SUMMARIES, summary_filter(scope), among, found, scope,
+                         newest=newest, limit=limit)  # fmt: skip
         if not scope.has_messages:
             return found
         messages: list[list[int]] = [[] for _ in clauses]
@@ -165,24 +175,16 @@ class PostgresIndex:
     ) -> list[int]:
         """As `SqliteIndex.find_pieces`."""
         pattern = escape(fragment).replace("\\", "\\\\").replace("%", r"\%").replace("_", r"\_")
-        conditions = ["body LIKE :pattern"]
-        values: dict[str, Any] = {"pattern": f"%{pattern}%"}
-        if scope.labels:
-            conditions.append("words @@ CAST(:labels AS tsquery)")
-            values["labels"] = " & ".join(f"'@{one}'" for one in scope.labels)
-        bounds = {"last": newest[0], "first": newest[1], "limit": limit, **filter_values(scope)}
-        found: list[int] = []
+        labels = {0: " & ".join(f"'@{one}'" for one in scope.labels)}
+        found: list[list[int]] = [[]]
         for wanted, statement, condition in (
             (scope.has_messages, _MESSAGES, message_filter(scope)),
             (scope.has_summaries, _SUMMARIES, summary_filter(scope)),
         ):
             if wanted:
-                text = statement.format(
-                    at=0, table=self.table, asked=" AND ".join(conditions), filter=condition
-                )
-                rows = connection.execute(sql(text), {**bounds, **values})
-                found += [row.number for row in rows]
-        return found
+                self._search(connection, statement, condition, labels, found, scope,
+                             newest=newest, limit=limit, pattern=f"%{pattern}%")  # fmt: skip
+        return found[0]
 
     def holds(self, connection: Connection, number: int, term: str) -> bool:
         """As `SqliteIndex.holds`; by the words' index and no other."""
@@ -229,25 +231,22 @@ class PostgresIndex:
         *,
         newest: tuple[int, int],
         limit: int,
+        pattern: str | None = None,
     ) -> None:
-        branches = [
-            statement.format(
-                at=at,
-                table=self.table,
-                asked=f"words @@ CAST(:asked_{at} AS tsquery)",
-                filter=condition,
-            )
-            for at in asked
-        ]
+        places = list(asked)
         values = {
             **filter_values(scope),
-            **{f"asked_{at}": one for at, one in asked.items()},
+            "asked": [asked[at] for at in places],
             "last": newest[0],
             "first": newest[1],
             "limit": limit,
+            **({} if pattern is None else {"pattern": pattern}),
         }
-        for at, number in connection.execute(sql(" UNION ALL ".join(branches)), values):
-            found[at].append(number)
+        text = statement.format(
+            table=self.table, filter=condition, more="" if pattern is None else _HAS_PIECE
+        )
+        for at, number in connection.execute(sql(text), values):
+            found[places[at - 1]].append(number)
 
 
 def _vector(document: Document) -> str:
@@ -258,8 +257,7 @@ def _vector(document: Document) -> str:
     words += {f"'~{word.form}'" for word in document.words if word.form != word.term}
     words += [f"'@{one}'" for one in document.labels]
     place_ = place_of(document.number)
-    if not place_.is_summary:
-        words.append(f"'@e{place_.id >> _ERA_BITS}'")
+    words.append(_SUMMARY if place_.is_summary else f"'@e{place_.id >> _ERA_BITS}'")
     return " ".join(words)
 
 

@@ -166,8 +166,7 @@ def _operand(piece: _Piece) -> Operand | None:
 def _apart(operand: Operand) -> list[Operand]:
     last = len(operand.terms) - 1
     return [
-        Operand((term,), operand.prefix and at == last)
-        for at, term in enumerate(operand.terms)
+        Operand((term,), operand.prefix and at == last) for at, term in enumerate(operand.terms)
     ]
 
 

@@ -9,7 +9,7 @@ from storage.engine import Database
 from storage.models import OPENS_TURN, Message, Session
 from storage.search.results import Browsed, BrowsePage, Scrolled, SessionFacts
 from storage.search.scope import Scope
-from storage.search.surroundings import facts_of, lines_before, lines_from
+from storage.search.surroundings import FACTS, facts_of, lines_around
 from storage.search.texts import searchable
 
 _S, _M = Session, Message
@@ -38,15 +38,16 @@ def scroll(
         if row is None:
             return None
         key, position = row
-        before = lines_before(connection, key, position, window + 1)
-        behind = lines_from(connection, key, position, window + 2)
-        shown = (*before[-window:], *behind[: window + 1]) if window else (*behind[:1],)
+        # One more at either end tells whether there are more.
+        lines = lines_around(connection, key, position, window + 1, window + 1)
+        place = next(at for at, line in enumerate(lines) if line.position == position)
+        shown = lines[max(0, place - window) : place + window + 1]
         return Scrolled(
             session=facts_of(connection, key),
             around=position,
             lines=shown,
-            before=shown[0].message_id if len(before) > window else None,
-            behind=shown[-1].message_id if len(behind) > window + 1 else None,
+            before=shown[0].message_id if place > window else None,
+            behind=shown[-1].message_id if len(lines) - place - 1 > window else None,
         )
 
 
@@ -72,7 +73,7 @@ def browse(
         conditions.append(tuple_(_S.active_at, _S.key) < after)
     with database.read() as connection:
         rows = connection.execute(
-            select(_S.key, _S.owner, _S.id, _S.title, _S.source, _S.started_at, _S.active_at)
+            select(*FACTS)
             .where(*conditions)
             .order_by(_S.active_at.desc(), _S.key.desc())
             .limit(limit + 1)

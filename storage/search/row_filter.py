@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from storage.escape import escape
 from storage.search.scope import SUMMARY, Scope
 
 VISIBLE_MESSAGE = "m.kind = 'message' AND (m.active = 1 OR m.compacted = 1)"
@@ -32,8 +33,8 @@ def summary_filter(scope: Scope) -> str:
 def filter_values(scope: Scope) -> dict[str, Any]:
     """What is bound in both conditions."""
     values: dict[str, Any] = {
-        "owner": scope.owner,
-        "source": scope.source,
+        "owner": None if scope.owner is None else escape(scope.owner),
+        "source": None if scope.source is None else escape(scope.source),
         "session": scope.session,
         "since": scope.since,
         "until": scope.until,

@@ -22,8 +22,7 @@ from storage.search.row_filter import filter_values, message_filter, summary_fil
 from storage.search.scope import Label, Scope, triple
 
 _WORDS = (
-    "CREATE VIRTUAL TABLE {words} USING fts5"
-    "(words, forms, labels, content='', tokenize='ascii')"
+    "CREATE VIRTUAL TABLE {words} USING fts5(words, forms, labels, content='', tokenize='ascii')"
 )
 _PIECES = (
     "CREATE VIRTUAL TABLE {pieces} USING fts5"
@@ -127,9 +126,7 @@ class SqliteIndex:
         triples |= _triples(scope)
         usable = [one for one in triples if one.isprintable() or ord(one[0]) >= 0xF0000]
         asked = " AND ".join('"{}"'.format(one.replace('"', '""')) for one in sorted(usable))
-        return self._search(
-            connection, self.pieces, asked, scope, newest=newest, limit=limit
-        )
+        return self._search(connection, self.pieces, asked, scope, newest=newest, limit=limit)
 
     def holds(self, connection: Connection, number: int, term: str) -> bool:
         """Whether the index finds document `number` by `term`."""

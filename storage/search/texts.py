@@ -29,9 +29,7 @@ def searchable(role: str | None, content: str | None, fields: str | None) -> str
     message = join(role, content, fields)
     if role == "tool" and message.get("name") == RECALL_TOOL:
         return ""
-    return "\n".join(
-        text for text in (*_strings(message.get("content")), *_calls(message)) if text
-    )
+    return "\n".join(text for text in (*_strings(message.get("content")), *_calls(message)) if text)
 
 
 def parts(text: str) -> list[tuple[int, int]]:

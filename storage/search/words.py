@@ -101,7 +101,6 @@ def _folded(written: str) -> str:
         character
         for character in plain
         if unicodedata.category(character)[0] in "LN"
-        or not "\u0300" <= character <= "\u036f"
-        and unicodedata.category(character)[0] == "M"
+        or (not "\u0300" <= character <= "\u036f" and unicodedata.category(character)[0] == "M")
     ]
     return unicodedata.normalize("NFC", "".join(kept))
