@@ -32,6 +32,12 @@ MOST_SCANNED = 5_000
 MOST_WITH_PIECE = 100
 
 _P = SearchPending
+_NEWEST = (
+    "SELECT {row}.id FROM {table}"
+    ' JOIN sessions AS s ON s."key" = {row}.session_key'
+    " WHERE {row}.id <= :last AND {condition}{among} ORDER BY {row}.id DESC LIMIT :limit"
+)
+_AMONG = " AND {row}.id IN :own"
 
 
 @dataclass(slots=True)
@@ -109,14 +115,15 @@ def _newest(
         if not wanted or (among is not None and not own):
             continue
         values = {**filter_values(scope), "last": last, "limit": most + 1}
-        statement = (
-            f"SELECT {row}.id FROM {table}"
-            f' JOIN sessions AS s ON s."key" = {row}.session_key'
-            f" WHERE {row}.id <= :last AND {condition}"
+        query = sql(
+            _NEWEST.format(
+                row=row,
+                table=table,
+                condition=condition,
+                among="" if among is None else _AMONG.format(row=row),
+            )
         )
-        query = sql(f"{statement} ORDER BY {row}.id DESC LIMIT :limit")
         if among is not None:
-            query = sql(f"{statement} AND {row}.id IN :own ORDER BY {row}.id DESC LIMIT :limit")
             query = query.bindparams(bindparam("own", expanding=True))
             values["own"] = own
         ids = list(connection.execute(query, values).scalars())

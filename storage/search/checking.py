@@ -1,4 +1,4 @@
-"""Whether the index can be trusted: it is asked for what must be in it, and read from end to end."""
+"""Whether the index can be trusted: it is asked for what must be in it, and read whole."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import Connection, select
 from sqlalchemy import text as sql
@@ -149,8 +150,7 @@ def _invalid(connection: Connection, index: Index) -> str | None:
 @contextmanager
 def _deadline(connection: Connection, seconds: float) -> Iterator[_Over]:
     """Until the end of the block SQLite gives up what takes longer than `seconds`."""
-    driver = connection.connection.driver_connection
-    assert driver is not None
+    driver: Any = connection.connection.driver_connection
     over = _Over(time.monotonic() + seconds)
     driver.set_progress_handler(over, _STEPS)
     try:

@@ -43,7 +43,7 @@ BROKEN = (
     "the search index is broken, so only the newest messages were looked through: "
     "run `afterturn db reindex`"
 )
-NOT_BUILT = "nothing is indexed yet, so only the newest messages were looked through"
+NOT_BUILT = "not all messages were looked through, only the newest: no index answered"
 BEHIND = (
     "many messages wait to be indexed, and only the newest of them were looked through: "
     "is a worker running?"
@@ -70,15 +70,15 @@ def discover(
     before; raises `SearchMarkError` for one of another question. No text raises. A broken index is
     noted, and the newest messages are looked through in its place.
     """
-    query = parse(text)
     question = f"{text}\x00{scope}"
     mark = None if after is None else read_mark(after, question)
+    asked = _Asked(parse(text), scope, limit, mark, question)
     for attempt in (1, 2):
         with database.read() as connection:
             generation = generations.searched(connection)
         index_used = generation if _works(generation) else None
         try:
-            return _discover(database, query, scope, index_used, generation, limit, mark, question)
+            return asked.answer(database, index_used)
         except DatabaseUnavailable as error:
             if index_used is None or not is_index_fault(error):
                 raise
@@ -87,7 +87,7 @@ def discover(
                 now = generations.searched(connection)
             if attempt == 2 or now == generation:
                 _note(database, index_used)
-    return _discover(database, query, scope, None, generation, limit, mark, question)
+    return asked.answer(database, None)
 
 
 def _works(generation: Generation | None) -> bool:
@@ -102,33 +102,36 @@ def _note(database: Database, generation: Generation) -> None:
         return
 
 
-def _discover(
-    database: Database,
-    query: Query,
-    scope: Scope,
-    generation: Generation | None,
-    searched: Generation | None,
-    limit: int,
-    mark: Mark | None,
-    question: str,
-) -> Found:
-    if not query.alternatives and not query.fragments:
-        return Found(())
-    with database.read() as connection:
-        if database.dialect == "postgresql":
-            # Compiling a statement takes longer than running any of these.
-            connection.execute(sql("SELECT set_config('jit', 'off', true)"))
-        search = _Search(connection, query, scope, generation, mark, wanted=limit + 1)
-        entries = search.entries()
-        page = entries[:limit]
-        hits = hits_of(connection, _hits_asked(page), scope)
-        notes = [*search.notes]
-        if generation is None:
-            notes.append(NOT_BUILT if searched is None else BROKEN)
-    following = None
-    if len(entries) > limit:
-        following = write_mark(Mark(search.newest, search.counts, page[-1].rank), question)
-    return Found(tuple(hits), following, tuple(dict.fromkeys(notes)))
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    query: Query
+    scope: Scope
+    limit: int
+    mark: Mark | None
+    question: str
+
+    def answer(self, database: Database, generation: Generation | None) -> Found:
+        """The page, from an index or without one."""
+        if not self.query.alternatives and not self.query.fragments:
+            return Found(())
+        with database.read() as connection:
+            if database.dialect == "postgresql":
+                # Compiling a statement takes longer than running any of these.
+                connection.execute(sql("SELECT set_config('jit', 'off', true)"))
+            search = _Search(
+                connection, self.query, self.scope, generation, self.mark, wanted=self.limit + 1
+            )
+            entries = search.entries()
+            page = entries[: self.limit]
+            hits = hits_of(connection, _hits_asked(page), self.scope)
+            notes = [*search.notes]
+            if generation is None and generations.searched(connection) is not None:
+                notes.append(BROKEN)
+        following = None
+        if len(entries) > self.limit:
+            mark = Mark(search.newest, search.counts, page[-1].rank)
+            following = write_mark(mark, self.question)
+        return Found(tuple(hits), following, tuple(dict.fromkeys(notes)))
 
 
 def _hits_asked(page: Iterable[_Entry]) -> list[tuple[int, Match]]:
@@ -181,6 +184,8 @@ class _Search:
     def _candidates(self, clauses: list[Clause]) -> dict[int, Candidate]:
         if self._index is None:
             rows = everything(self._connection, self._scope, self.newest)
+            if rows.more:
+                self.notes.append(NOT_BUILT)
             self.counts = (0,) * len(clauses)
             return {number: Candidate() for number in self._numbers(rows.places)}
         last = number_of(Place(self.newest[0] + 1)) - 1

@@ -90,8 +90,10 @@ def read_stored(connection: Connection, places: Sequence[Place]) -> list[Stored]
     found: list[Stored] = []
     if messages:
         found += [
-            Stored(Place(id_), *rest)
-            for id_, *rest in connection.execute(_MESSAGES, {"ids": messages})
+            Stored(Place(id_), owner, session, source, role, content, fields)
+            for id_, owner, session, source, role, content, fields in connection.execute(
+                _MESSAGES, {"ids": messages}
+            )
         ]
     if summaries:
         found += [

@@ -63,14 +63,9 @@ def pending(connection: Connection) -> int:
 def _waiting(connection: Connection, limit: int) -> list[Place]:
     # Both ends: messages count up from 1, summaries down from -1.
     number = SearchPending.number
-    newest = [
-        *connection.execute(
-            select(number).where(number > 0).order_by(number.desc()).limit(limit)
-        ).scalars(),
-        *connection.execute(
-            select(number).where(number < 0).order_by(number).limit(limit)
-        ).scalars(),
-    ]
+    messages = select(number).where(number > 0).order_by(number.desc()).limit(limit)
+    summaries = select(number).where(number < 0).order_by(number).limit(limit)
+    newest = [*connection.execute(messages).scalars(), *connection.execute(summaries).scalars()]
     return [Place(abs(one), one < 0) for one in newest[:limit]]
 
 

@@ -11,6 +11,7 @@ Where the server has the extension pg_trgm, pieces of words are found by an inde
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from sqlalchemy import Connection
 from sqlalchemy import text as sql
@@ -65,6 +66,20 @@ _SUMMARIES = (
 _HAS_PIECE = " AND body LIKE :pattern"
 
 
+_ADD = (
+    "INSERT INTO {table} (number, words, body)"
+    " SELECT number, CAST(words AS tsvector), body FROM unnest(CAST(:numbers AS bigint[]),"
+    " CAST(:words AS text[]), CAST(:bodies AS text[])) AS new (number, words, body)"
+    " ON CONFLICT (number) DO NOTHING"
+)
+_HOLDS = (
+    "SELECT 1 FROM (SELECT number FROM {table} WHERE words @@ CAST(:asked AS tsquery) OFFSET 0)"
+    " AS d WHERE d.number = :number"
+)
+_COUNT = "SELECT count(*) FROM {table}"
+_NUMBER = "SELECT 1 FROM {table} WHERE number = :number"
+
+
 def has_trigrams(connection: Connection) -> bool:
     """Whether the extension pg_trgm is installed in the database."""
     found = connection.execute(sql("SELECT 1 FROM pg_extension WHERE extname = 'pg_trgm'"))
@@ -112,13 +127,7 @@ class PostgresIndex:
         if not documents:
             return 0
         connection.execute(
-            sql(
-                f"INSERT INTO {self.table} (number, words, body)"
-                " SELECT number, CAST(words AS tsvector), body"
-                " FROM unnest(CAST(:numbers AS bigint[]), CAST(:words AS text[]),"
-                " CAST(:bodies AS text[])) AS new (number, words, body)"
-                " ON CONFLICT (number) DO NOTHING"
-            ),
+            sql(_ADD.format(table=self.table)),
             {
                 "numbers": [document.number for document in documents],
                 "words": [_vector(document) for document in documents],
@@ -140,29 +149,24 @@ class PostgresIndex:
         limit: int,
     ) -> list[list[int]]:
         """As `SqliteIndex.find`."""
-        asked = [_asked(clause, scope) for clause in clauses]
-        found: list[list[int]] = [[] for _ in clauses]
-        if scope.has_summaries:
-            among = {at: f"{_SUMMARY} & {one}" for at, one in enumerate(asked)}
-            self._search(connection, _SUMMARIES, summary_filter(scope), among, found, scope,
-                         newest=newest, limit=limit)  # fmt: skip
-        if not scope.has_messages:
-            return found
+        search = partial(self._search, connection, scope=scope, newest=newest, limit=limit)
+        asked = dict(enumerate(_asked(clause, scope) for clause in clauses))
         messages: list[list[int]] = [[] for _ in clauses]
-        last_era = place_of(newest[0]).id >> _ERA_BITS
-        eras = " | ".join(f"'@e{era}'" for era in range(last_era, last_era - _ERAS, -1) if era >= 0)
-        wanted = dict(enumerate(asked))
-        if last_era >= 2 * _ERAS:
-            recent = {at: f"({eras}) & {one}" for at, one in wanted.items()}
-            self._search(connection, _MESSAGES, message_filter(scope), recent, messages, scope,
-                         newest=newest, limit=limit)  # fmt: skip
-            wanted = {at: one for at, one in wanted.items() if len(messages[at]) < limit}
-            for at in wanted:
-                messages[at] = []
-        if wanted:
-            self._search(connection, _MESSAGES, message_filter(scope), wanted, messages, scope,
-                         newest=newest, limit=limit)  # fmt: skip
-        return [[*new, *old] for new, old in zip(messages, found, strict=True)]
+        summaries: list[list[int]] = [[] for _ in clauses]
+        if scope.has_summaries:
+            among = {at: f"{_SUMMARY} & {one}" for at, one in asked.items()}
+            search(_SUMMARIES, among, found=summaries)
+        if scope.has_messages:
+            last_era = place_of(newest[0]).id >> _ERA_BITS
+            if last_era >= 2 * _ERAS:
+                eras = " | ".join(f"'@e{last_era - back}'" for back in range(_ERAS))
+                recent = {at: f"({eras}) & {one}" for at, one in asked.items()}
+                search(_MESSAGES, recent, found=messages)
+                asked = {at: one for at, one in asked.items() if len(messages[at]) < limit}
+                for at in asked:
+                    messages[at].clear()
+            search(_MESSAGES, asked, found=messages)
+        return [[*new, *old] for new, old in zip(messages, summaries, strict=True)]
 
     def find_pieces(
         self,
@@ -176,38 +180,37 @@ class PostgresIndex:
         """As `SqliteIndex.find_pieces`."""
         pattern = escape(fragment).replace("\\", "\\\\").replace("%", r"\%").replace("_", r"\_")
         labels = {0: " & ".join(f"'@{one}'" for one in scope.labels)}
+        search = partial(
+            self._search,
+            connection,
+            scope=scope,
+            newest=newest,
+            limit=limit,
+            pattern=f"%{pattern}%",
+        )
         found: list[list[int]] = [[]]
-        for wanted, statement, condition in (
-            (scope.has_messages, _MESSAGES, message_filter(scope)),
-            (scope.has_summaries, _SUMMARIES, summary_filter(scope)),
-        ):
-            if wanted:
-                self._search(connection, statement, condition, labels, found, scope,
-                             newest=newest, limit=limit, pattern=f"%{pattern}%")  # fmt: skip
+        if scope.has_messages:
+            search(_MESSAGES, labels, found=found)
+        if scope.has_summaries:
+            search(_SUMMARIES, labels, found=found)
         return found[0]
 
     def holds(self, connection: Connection, number: int, term: str) -> bool:
         """As `SqliteIndex.holds`; by the words' index and no other."""
         found = connection.execute(
-            sql(
-                f"SELECT 1 FROM (SELECT number FROM {self.table}"
-                " WHERE words @@ CAST(:asked AS tsquery) OFFSET 0) AS d"
-                " WHERE d.number = :number"
-            ),
+            sql(_HOLDS.format(table=self.table)),
             {"asked": f"'{term}'", "number": number},
         )
         return found.first() is not None
 
     def count(self, connection: Connection) -> int:
         """How many documents it has."""
-        found: int = connection.execute(sql(f"SELECT count(*) FROM {self.table}")).scalar_one()
+        found: int = connection.execute(sql(_COUNT.format(table=self.table))).scalar_one()
         return found
 
     def missing_from(self, connection: Connection, number: int) -> bool:
         """Whether it has no document of that number."""
-        found = connection.execute(
-            sql(f"SELECT 1 FROM {self.table} WHERE number = :number"), {"number": number}
-        )
+        found = connection.execute(sql(_NUMBER.format(table=self.table)), {"number": number})
         return found.first() is None
 
     def bytes_used(self, connection: Connection) -> int:
@@ -224,16 +227,18 @@ class PostgresIndex:
         self,
         connection: Connection,
         statement: str,
-        condition: str,
         asked: dict[int, str],
+        *,
         found: list[list[int]],
         scope: Scope,
-        *,
         newest: tuple[int, int],
         limit: int,
         pattern: str | None = None,
     ) -> None:
+        if not asked:
+            return
         places = list(asked)
+        condition = (summary_filter if statement is _SUMMARIES else message_filter)(scope)
         values = {
             **filter_values(scope),
             "asked": [asked[at] for at in places],

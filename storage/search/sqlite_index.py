@@ -44,6 +44,16 @@ _SUMMARIES = (
 )
 
 
+_ADD_WORDS = "INSERT INTO {table} (rowid, words, forms, labels) VALUES (?, ?, ?, ?)"
+_ADD_PIECES = "INSERT INTO {table} (rowid, piece, labels) VALUES (?, ?, ?)"
+_HOLDS = "SELECT 1 FROM {table} WHERE {table} MATCH :asked AND rowid = :number"
+_COUNT = "SELECT count(*) FROM {table}_docsize"
+_NUMBER = "SELECT 1 FROM {table}_docsize WHERE id = ?"
+_NUMBERS = "SELECT id FROM {table}_docsize WHERE id IN ({places})"
+_BYTES = "SELECT coalesce(sum(length(block)), 0) FROM {table}_data"
+_VERIFY = "INSERT INTO {table} ({table}) VALUES ('integrity-check')"
+
+
 class SqliteIndex:
     """One generation of the index."""
 
@@ -71,7 +81,7 @@ class SqliteIndex:
         if not new:
             return 0
         connection.exec_driver_sql(
-            f"INSERT INTO {self.words} (rowid, words, forms, labels) VALUES (?, ?, ?, ?)",
+            _ADD_WORDS.format(table=self.words),
             [
                 (
                     document.number,
@@ -83,7 +93,7 @@ class SqliteIndex:
             ],
         )
         connection.exec_driver_sql(
-            f"INSERT INTO {self.pieces} (rowid, piece, labels) VALUES (?, ?, ?)",
+            _ADD_PIECES.format(table=self.pieces),
             [
                 (document.number, escape(document.text), " ".join(document.triples))
                 for document in new
@@ -132,38 +142,33 @@ class SqliteIndex:
         """Whether the index finds document `number` by `term`."""
         asked = f'words : "{term}"'
         found = connection.execute(
-            sql(f"SELECT 1 FROM {self.words} WHERE {self.words} MATCH :asked AND rowid = :number"),
+            sql(_HOLDS.format(table=self.words)),
             {"asked": asked, "number": number},
         )
         return found.first() is not None
 
     def count(self, connection: Connection) -> int:
         """How many documents it has."""
-        found: int = connection.exec_driver_sql(
-            f"SELECT count(*) FROM {self.words}_docsize"
-        ).scalar_one()
+        found: int = connection.exec_driver_sql(_COUNT.format(table=self.words)).scalar_one()
         return found
 
     def missing_from(self, connection: Connection, number: int) -> bool:
         """Whether it has no document of that number."""
-        found = connection.exec_driver_sql(
-            f"SELECT 1 FROM {self.words}_docsize WHERE id = ?", (number,)
-        )
+        found = connection.exec_driver_sql(_NUMBER.format(table=self.words), (number,))
         return found.first() is None
 
     def bytes_used(self, connection: Connection) -> int:
         """Its size, without the free room in its pages."""
-        return sum(
-            connection.exec_driver_sql(f"SELECT total(length(block)) FROM {table}_data")
-            .scalar_one()
-            .__int__()
+        sizes = (
+            connection.exec_driver_sql(_BYTES.format(table=table)).scalar_one()
             for table in (self.words, self.pieces)
         )
+        return sum(int(size) for size in sizes)
 
     def verify(self, connection: Connection) -> None:
         """Read all of it; raises the driver's error where something does not fit together."""
         for table in (self.words, self.pieces):
-            connection.exec_driver_sql(f"INSERT INTO {table} ({table}) VALUES ('integrity-check')")
+            connection.exec_driver_sql(_VERIFY.format(table=table))
 
     def _known(self, connection: Connection, documents: Sequence[Document]) -> frozenset[int]:
         if not documents:
@@ -171,7 +176,7 @@ class SqliteIndex:
         numbers = [document.number for document in documents]
         places = ", ".join("?" * len(numbers))
         found = connection.exec_driver_sql(
-            f"SELECT id FROM {self.words}_docsize WHERE id IN ({places})", tuple(numbers)
+            _NUMBERS.format(table=self.words, places=places), tuple(numbers)
         ).scalars()
         return frozenset(found)
 

@@ -117,8 +117,10 @@ def _coverings(connection: Connection, keys: set[int]) -> Mapping[int, Sequence[
     """The summaries shown now in the sessions, the newest first."""
     found: dict[int, list[Covering]] = {}
     if keys:
-        for key, *facts in connection.execute(_COVERINGS, {"keys": sorted(keys)}):
-            found.setdefault(key, []).append(Covering(*facts))
+        for key, id_, kind, first, last, text in connection.execute(
+            _COVERINGS, {"keys": sorted(keys)}
+        ):
+            found.setdefault(key, []).append(Covering(id_, kind, first, last, text))
     return found
 
 
