@@ -1,6 +1,6 @@
 """What the index holds: documents, each a message, a part of a long one, or a summary.
 
-A document's number tells its row: `(id << 12) + part` for messages, the negative of it for
+A document's number tells its row: `(id << 8) + part` for messages, the negative of it for
 summaries. So numbers grow with time, and the newest are those furthest from 0.
 """
 
@@ -16,7 +16,7 @@ from storage.search.scope import Label, label, triple
 from storage.search.texts import parts, searchable
 from storage.search.words import Word, words_of
 
-_PART_BITS = 12
+_PART_BITS = 8
 _LAST_PART = (1 << _PART_BITS) - 1
 
 

@@ -105,7 +105,10 @@ def begin(connection: Connection, database: Database, *, standing: Standing) -> 
             created_at=database.now(),
         )
     )
-    generation.index(connection).create(connection)
+    index = generation.index(connection)
+    index.create(connection)
+    if standing is Standing.SERVING:
+        index.complete(connection)
     return generation
 
 
@@ -121,6 +124,7 @@ def note_done(connection: Connection, generation: Generation, done: int) -> bool
 
 def take_over(connection: Connection, generation: Generation) -> None:
     """Let it be searched, and drop every other."""
+    generation.index(connection).complete(connection)
     for other in read_generations(connection):
         if other.number != generation.number:
             discard(connection, other)

@@ -74,4 +74,4 @@ def triple(kind: Label, value: str) -> str:
 
 
 def _digest(kind: Label, value: str) -> bytes:
-    return blake2b(f"{kind}:{value}".encode(errors="surrogatepass"), digest_size=8).digest()
+    return blake2b(f"{kind}:{value}".encode(errors="surrogatepass"), digest_size=6).digest()

@@ -30,14 +30,14 @@ _PIECES = (
 )
 _MESSAGES = (
     "SELECT f.rowid FROM {table} AS f"
-    " CROSS JOIN messages AS m ON m.id = (f.rowid >> 12)"
+    " CROSS JOIN messages AS m ON m.id = (f.rowid >> 8)"
     ' CROSS JOIN sessions AS s ON s."key" = m.session_key'
     " WHERE {table} MATCH :asked AND f.rowid BETWEEN 1 AND :last AND {filter}"
     " ORDER BY f.rowid DESC LIMIT :limit"
 )
 _SUMMARIES = (
     "SELECT f.rowid FROM {table} AS f"
-    " CROSS JOIN summaries AS y ON y.id = ((-f.rowid) >> 12)"
+    " CROSS JOIN summaries AS y ON y.id = ((-f.rowid) >> 8)"
     ' CROSS JOIN sessions AS s ON s."key" = y.session_key'
     " WHERE {table} MATCH :asked AND f.rowid BETWEEN :first AND -1 AND {filter}"
     " ORDER BY f.rowid LIMIT :limit"
@@ -68,6 +68,9 @@ class SqliteIndex:
         self.drop(connection)
         connection.exec_driver_sql(_WORDS.format(words=self.words))
         connection.exec_driver_sql(_PIECES.format(pieces=self.pieces))
+
+    def complete(self, connection: Connection) -> None:
+        """Nothing: it is made as it will be used."""
 
     def drop(self, connection: Connection) -> None:
         """Remove it, if it is there, be it broken."""

@@ -18,8 +18,8 @@ PART = 4_000
 OVERLAP = 200
 """Characters that a document shares with the one before, so that a phrase lies whole in one."""
 
-MOST_PARTS = 1 << 12
-"""Documents of one message: 15 million characters. What lies behind is found by scrolling alone."""
+MOST_PARTS = 1 << 8
+"""Documents of one message: a million characters. What lies behind is found by scrolling alone."""
 
 
 def searchable(role: str | None, content: str | None, fields: str | None) -> str:

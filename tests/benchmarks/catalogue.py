@@ -14,6 +14,7 @@ from tests.benchmarks.load_context import loaded_contexts
 from tests.benchmarks.micro_pass import micro_passes
 from tests.benchmarks.outage import turns_without_broker
 from tests.benchmarks.rates import rates
+from tests.benchmarks.recall import indexed_turns, recalled, searched
 from tests.benchmarks.scale import Scale
 from tests.benchmarks.stage import Stage
 from tests.benchmarks.survival import canary_survival
@@ -31,6 +32,9 @@ BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
         "latency": compacted_after_turns,
         "load_context": loaded_contexts,
         "idle_scan": idle_scans,
+        "recall": recalled,
+        "search_speed": searched,
+        "search_append": indexed_turns,
         "rates": rates,
         "survival": canary_survival,
     }
