@@ -6,7 +6,7 @@ beside the old one, which goes on being searched and kept up meanwhile.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -110,6 +110,14 @@ def begin(connection: Connection, database: Database, *, standing: Standing) -> 
     if standing is Standing.SERVING:
         index.complete(connection)
     return generation
+
+
+def bound(connection: Connection, generation: Generation) -> tuple[Generation, int]:
+    """Note up to which rows it has to be filled: those of now. Gives it with the newest message's
+    id, and the newest summary's."""
+    message, summary = newest_rows(connection)
+    connection.execute(update(_G).where(_G.number == generation.number).values(upto=message))
+    return replace(generation, upto=message), summary
 
 
 def note_done(connection: Connection, generation: Generation, done: int) -> bool:

@@ -45,11 +45,15 @@ def rebuild(
     `RebuildOvertaken`.
     """
     with database.write() as connection:
-        generation = generations.begin(connection, database, standing=Standing.BUILDING)
+        begun = generations.begin(connection, database, standing=Standing.BUILDING)
+    # Whoever indexes a row from now on knows of this index. So it has to be filled with what there
+    # is by now, and no more, or a busy database would keep it building for ever.
+    with database.write() as connection:
+        generation, last_summary = generations.bound(connection, begun)
         total = _count(connection)
     done = _Done(total, progress)
-    messages = _pages(database, generation, page, done, summaries=False)
-    summaries = _pages(database, generation, page, done, summaries=True)
+    messages = _pages(database, generation, page, done, last=generation.upto, summaries=False)
+    summaries = _pages(database, generation, page, done, last=last_summary, summaries=True)
     with database.write() as connection:
         if not generations.note_done(connection, generation, generation.upto):
             raise _overtaken()
@@ -70,12 +74,18 @@ class _Done:
 
 
 def _pages(
-    database: Database, generation: Generation, page: int, done: _Done, *, summaries: bool
+    database: Database,
+    generation: Generation,
+    page: int,
+    done: _Done,
+    *,
+    last: int,
+    summaries: bool,
 ) -> int:
     after = rows = 0
     while True:
         with database.read() as connection:
-            ids = _ids(connection, after, page, summaries=summaries)
+            ids = _ids(connection, after, last, page, summaries=summaries)
             stored = read_stored(connection, [Place(one, summaries) for one in ids])
         if not ids:
             return rows
@@ -90,15 +100,13 @@ def _pages(
         done.more(len(ids))
 
 
-def _ids(connection: Connection, after: int, limit: int, *, summaries: bool) -> list[int]:
-    if summaries:
-        query = select(Summary.id).where(Summary.id > after).order_by(Summary.id)
-    else:
-        query = (
-            select(Message.id)
-            .where(Message.id > after, Message.kind == "message")
-            .order_by(Message.id)
-        )
+def _ids(
+    connection: Connection, after: int, last: int, limit: int, *, summaries: bool
+) -> list[int]:
+    row = Summary if summaries else Message
+    query = select(row.id).where(row.id > after, row.id <= last).order_by(row.id)
+    if not summaries:
+        query = query.where(Message.kind == "message")
     return list(connection.execute(query.limit(limit)).scalars())
 
 
