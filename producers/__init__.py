@@ -8,6 +8,7 @@ from producers.doorbell import Doorbell
 from producers.gateway import Gateway
 from producers.identifiers import IdentifierError
 from producers.preflight import Preflight
+from producers.recall import SESSION_SEARCH_TOOL, Recall
 from producers.receipt import Receipt
 from producers.rewinding import RewindError
 from producers.session import Session
@@ -21,6 +22,7 @@ from storage.errors import (
     StorageError,
 )
 from storage.rows import Origin
+from storage.search import SearchMarkError
 from storage.signals import Signal, SignalKind
 from storage.undo import Rewound, Undone
 from workers.api_errors import ApiErrorKind
@@ -29,6 +31,7 @@ from workers.messages import MessageError
 from workers.rendering import Dialect
 
 __all__ = [
+    "SESSION_SEARCH_TOOL",
     "ApiErrorKind",
     "Compaction",
     "CompressionStuck",
@@ -44,10 +47,12 @@ __all__ = [
     "MessageError",
     "Origin",
     "Preflight",
+    "Recall",
     "Receipt",
     "RequestError",
     "RewindError",
     "Rewound",
+    "SearchMarkError",
     "Session",
     "SessionClash",
     "SessionNotFound",

@@ -54,6 +54,11 @@ NEWEST_PIECES = (
 )
 
 
+def is_behind(found: Found) -> bool:
+    """Whether indexing what waits would let the same search see more."""
+    return BEHIND in found.notes or NOT_BUILT in found.notes
+
+
 @dataclass(frozen=True, slots=True)
 class _Entry:
     rank: Rank
