@@ -18,8 +18,8 @@ from storage.search import Found, Hit, Line, Scope, SessionFacts
 MOST_HITS = 10
 MOST_SESSIONS = 50
 MOST_WINDOW = 20
-LEAST_CHARACTERS = 4_000
-"""Room for a single hit with names of any length."""
+LEAST_CHARACTERS = 10_000
+"""Room for a single hit with names of any length, and for the longest piece of a session."""
 
 MOST_CHARACTERS = 1_000_000
 
@@ -227,9 +227,10 @@ def _browsed(database: Database, owner: str, asked: Recall) -> dict[str, Any]:
         database,
         _scope(database, owner, asked),
         limit=asked.limit,
-        after=_place(asked.page),
+        after=read_place(asked.page),
     )
-    size = 200
+    size, shown = 200, list(page.sessions)
+    following = page.next
     while True:
         told = {
             "form": "browse",
@@ -239,16 +240,21 @@ def _browsed(database: Database, owner: str, asked: Recall) -> dict[str, Any]:
                     "messages": one.messages,
                     "first_request": _cut(one.first_request or "", size),
                 }
-                for one in page.sessions
+                for one in shown
             ],
-            "next": None if page.next is None else f"{page.next[0]}-{page.next[1]}",
+            "next": None if following is None else f"{following[0]}-{following[1]}",
         }
-        if size == 0 or _fits(told, asked):
+        if _fits(told, asked):
             return told
-        size //= 2
+        if size:
+            size //= 2
+            continue
+        shown = shown[: len(shown) // 2]
+        following = shown[-1].session.active_at, shown[-1].session.key
 
 
-def _place(page: str | None) -> tuple[int, int] | None:
+def read_place(page: str | None) -> tuple[int, int] | None:
+    """The mark of a page of sessions. Raises `RequestError`."""
     if page is None:
         return None
     try:

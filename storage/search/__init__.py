@@ -12,7 +12,8 @@ One interface over SQLite's FTS5 and PostgreSQL's text search with the same answ
 | `surroundings`, `reading` | what is around a hit; scroll and browse |
 | `texts`, `documents` | what of a row is indexed |
 | `sqlite_index`, `postgresql_index`, `generations` | the index in either database |
-| `indexing`, `rebuilding`, `checking`, `faults` | keeps it up, makes it anew, finds it broken |
+| `triggers`, `indexing`, `rebuilding` | keeps it up, makes it anew |
+| `checking`, `faults` | finds it broken |
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from sqlalchemy import text as sql
 from storage.engine import Database
 from storage.errors import DatabaseUnavailable
 from storage.models import Message, SearchPending
-from storage.search import generations
+from storage.search import generations, triggers
 from storage.search.documents import Place, documents_of, read_stored
 from storage.search.faults import is_index_fault
 from storage.search.generations import Generation, Index, Standing
@@ -25,8 +25,6 @@ SAMPLE = 24
 
 _STEPS = 100_000
 """Instructions of SQLite between two looks at the clock."""
-
-_TRIGGERS = ("search_message_added", "search_summary_added")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +53,7 @@ def check(database: Database, *, seconds: float = 2.0) -> IndexHealth:
     with database.read() as connection:
         all_ = generations.read_generations(connection)
         waiting = pending(connection)
-        missing_trigger = not _has_triggers(connection)
+        missing_trigger = not triggers.are_there(connection)
     building = next((one for one in all_ if one.standing is Standing.BUILDING), None)
     searched = next((one for one in all_ if one.standing is not Standing.BUILDING), None)
     fault, documents, has_pieces, whole = None, 0, True, True
@@ -165,16 +163,3 @@ class _Over:
 
     def __call__(self) -> bool:
         return time.monotonic() > self._at
-
-
-def _has_triggers(connection: Connection) -> bool:
-    if connection.dialect.name == "sqlite":
-        query = "SELECT count(*) FROM sqlite_master WHERE type = 'trigger' AND name IN ({})"
-    else:
-        query = (
-            "SELECT count(DISTINCT tgname) FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid"
-            " WHERE pg_table_is_visible(pg_class.oid) AND tgenabled <> 'D' AND tgname IN ({})"
-        )
-    names = ", ".join(f"'{name}'" for name in _TRIGGERS)
-    count: int = connection.execute(sql(query.format(names))).scalar_one()
-    return count == len(_TRIGGERS)

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, func, select
 from storage.engine import Database
 from storage.errors import StorageError
 from storage.models import Message, Summary
-from storage.search import generations
+from storage.search import generations, triggers
 from storage.search.documents import Place, documents_of, read_stored
 from storage.search.generations import Generation, Standing
 
@@ -45,6 +45,7 @@ def rebuild(
     `RebuildOvertaken`.
     """
     with database.write() as connection:
+        triggers.make_again(connection)
         begun = generations.begin(connection, database, standing=Standing.BUILDING)
     # Whoever indexes a row from now on knows of this index. So it has to be filled with what there
     # is by now, and no more, or a busy database would keep it building for ever.

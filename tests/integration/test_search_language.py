@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from storage.engine import Database
+from tests.gateways import emptied
 from tests.searching import find, indexed, marked, positions, said, talk
 from tests.stored_session import StoredSession
 
@@ -130,7 +131,7 @@ def test_an_excerpt_shows_what_was_found(database: Database) -> None:
     assert "hidden [treasure]" in marked(find(database, "treasures"))[0]
     assert len(marked(find(database, "treasure"))[0]) < 260
     assert marked(find(database, "故宫")) == ["[故宫]在北京"]
-    assert marked(find(database, "idden")) and "h[idden]" in marked(find(database, "idden"))[0]
+    assert "h[idden]" in marked(find(database, "idden"))[0]
 
 
 def test_a_long_message_is_found_by_words_anywhere_in_it_and_once(database: Database) -> None:
@@ -203,8 +204,6 @@ PROPERTY = settings(
 def test_an_index_finds_just_what_reading_every_message_finds(
     lasting_database: Database, texts: list[str], queries: list[str]
 ) -> None:
-    from tests.gateways import emptied
-
     emptied(lasting_database)
     session = StoredSession.create(lasting_database)
     session.append(said(texts))
@@ -217,11 +216,13 @@ def test_an_index_finds_just_what_reading_every_message_finds(
 @given(query=st.text(max_size=60))
 def test_no_query_raises(lasting_database: Database, query: str) -> None:
     if not find(lasting_database, "anchor").hits:
-        talk(lasting_database, "anchor", "北京 \x00 \ud800 ‮", session_id="anchor")
+        talk(lasting_database, "anchor", "北京 \x00 \ud800 \u202e", session_id="anchor")
     find(lasting_database, query)
 
 
-SIGNS = st.text(st.sampled_from('"*^(){}[]:-+~\\/%_\'`|&!<>.,;AND OR NOT北a\x00\ud83d'), max_size=25)
+SIGNS = st.text(
+    st.sampled_from("\"*^(){}[]:-+~\\/%_'`|&!<>.,;AND OR NOT北a\x00\ud83d"), max_size=25
+)
 
 
 @PROPERTY

@@ -9,7 +9,6 @@ from sqlalchemy import text as sql
 from storage.engine import Database
 from storage.search import SUMMARY, Scope, discover
 from tests.searching import OWNER, find, indexed, places, positions, said, talk
-from tests.stored_session import StoredSession
 
 WORDS = ("alpha", "beta", "gamma", "delta", "北京", "故宫", "epsilon", "zeta")
 QUERIES = (*WORDS, "alpha beta", '"beta gamma"', "delta NOT alpha", "gamma OR zeta", "ep*", "psilo")
