@@ -132,7 +132,9 @@ def note_done(connection: Connection, generation: Generation, done: int) -> bool
 
 def take_over(connection: Connection, generation: Generation) -> None:
     """Let it be searched, and drop every other."""
-    generation.index(connection).complete(connection)
+    index = generation.index(connection)
+    index.complete(connection)
+    index.settle(connection)
     for other in read_generations(connection):
         if other.number != generation.number:
             discard(connection, other)

@@ -72,6 +72,10 @@ _HOLDS = (
     "SELECT 1 FROM (SELECT number FROM {table} WHERE words @@ CAST(:asked AS tsquery) OFFSET 0)"
     " AS d WHERE d.number = :number"
 )
+_SETTLE = (
+    "DELETE FROM search_pending AS p"
+    " WHERE EXISTS (SELECT 1 FROM {table} AS d WHERE d.number = p.number << 8)"
+)
 _COUNT = "SELECT count(*) FROM {table}"
 _GIN = "SELECT relname FROM pg_class WHERE relname = ANY(:names) AND pg_table_is_visible(oid)"
 _NUMBER = "SELECT 1 FROM {table} WHERE number = :number"
@@ -143,6 +147,10 @@ class PostgresIndex:
         for name in connection.execute(sql(_GIN), {"names": list(names)}).scalars().all():
             connection.execute(sql(_MERGE), {"name": name})
         return len(documents)
+
+    def settle(self, connection: Connection) -> None:
+        """As `SqliteIndex.settle`."""
+        connection.exec_driver_sql(_SETTLE.format(table=self.table))
 
     def find(
         self,

@@ -82,7 +82,7 @@ class _Piece:
 
 def parse(text: str) -> Query:
     """Read any string."""
-    pieces = list(_pieces(text[:MOST_CHARACTERS]))
+    pieces = _without_loose_ends(list(_pieces(text[:MOST_CHARACTERS])))
     parts = _split(pieces, "OR")
     alternatives = tuple(
         found for part in parts if (found := _alternative(part, plain=len(parts) == 1)) is not None
@@ -102,6 +102,15 @@ def _pieces(text: str) -> Iterator[_Piece]:
 
 def _is_operator(piece: _Piece) -> bool:
     return not piece.quoted and piece.text in _OPERATORS
+
+
+def _without_loose_ends(pieces: list[_Piece]) -> list[_Piece]:
+    """Operators with nothing to work on, at either end, were left over or not meant."""
+    while pieces and _is_operator(pieces[-1]):
+        pieces = pieces[:-1]
+    while pieces and _is_operator(pieces[0]) and pieces[0].text != "NOT":
+        pieces = pieces[1:]
+    return pieces
 
 
 def _split(pieces: list[_Piece], operator: str) -> list[list[_Piece]]:

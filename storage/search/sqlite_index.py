@@ -50,6 +50,10 @@ _HOLDS = "SELECT 1 FROM {table} WHERE {table} MATCH :asked AND rowid = :number"
 _COUNT = "SELECT count(*) FROM {table}_docsize"
 _NUMBER = "SELECT 1 FROM {table}_docsize WHERE id = ?"
 _NUMBERS = "SELECT id FROM {table}_docsize WHERE id IN ({places})"
+_SETTLE = (
+    "DELETE FROM search_pending"
+    " WHERE EXISTS (SELECT 1 FROM {table}_docsize WHERE id = search_pending.number << 8)"
+)
 _BYTES = "SELECT coalesce(sum(length(block)), 0) FROM {table}_data"
 _VERIFY = "INSERT INTO {table} ({table}) VALUES ('integrity-check')"
 
@@ -103,6 +107,10 @@ class SqliteIndex:
             ],
         )
         return len(new)
+
+    def settle(self, connection: Connection) -> None:
+        """Let no row wait any more that is indexed here."""
+        connection.exec_driver_sql(_SETTLE.format(table=self.words))
 
     def find(
         self,

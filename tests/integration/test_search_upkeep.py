@@ -123,6 +123,11 @@ def test_a_rebuild_makes_the_same_index_and_drops_the_old_one(database: Database
     session.absorb([row for row in session.view() if row.position == 1], "quail summary")
     indexed(database)
     before = find(database, "quail 鹌鹑")
+    with database.write() as connection:
+        connection.execute(
+            sql("INSERT INTO search_pending SELECT id FROM messages WHERE kind = :kind"),
+            {"kind": "message"},
+        )
     told: list[tuple[int, int]] = []
     rebuilt = search.rebuild(database, page=2, progress=lambda *rows: told.append(rows))
     assert (rebuilt.messages, rebuilt.summaries) == (4, 1)
@@ -130,6 +135,7 @@ def test_a_rebuild_makes_the_same_index_and_drops_the_old_one(database: Database
     assert find(database, "quail 鹌鹑") == before
     assert standing(database) == [Standing.SERVING]
     assert documents(database) == 5
+    assert waiting(database) == []
     with database.read() as connection:
         names = "SELECT count(*) FROM {} WHERE {} LIKE 'search\\_%\\_1' ESCAPE '\\'"
         table = (
