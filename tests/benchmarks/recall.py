@@ -61,12 +61,7 @@ def searched(stage: Stage, scale: Scale) -> Iterator[Figure]:
             slow, fast = [], []
             for round_ in range(max(2, scale.repeats // 2 + 1)):
                 for question in questions:
-                    times = [
-                        milliseconds(
-                            lambda d=d, q=question: search.discover(d, q, Scope(OWNER), limit=TOP)
-                        )
-                        for d in (large, small)
-                    ]
+                    times = [_asking(database, question) for database in (large, small)]
                     if round_:
                         slow.append(times[0])
                         fast.append(times[1])
@@ -280,6 +275,10 @@ def _finishing(gateway: Gateway, numbers: Iterator[int]) -> Measured:
         return (milliseconds(lambda: gateway.finalize_turn(session, messages)),)
 
     return measured
+
+
+def _asking(database: Database, question: str) -> float:
+    return milliseconds(lambda: search.discover(database, question, Scope(OWNER), limit=TOP))
 
 
 def _p95(values: list[float]) -> float:

@@ -24,7 +24,7 @@ TEXTS = (
     "서울에서 만나요 東京タワー",  # 9
     "reconfigured the configuration of afterturn/conf.d",  # 10
 )
-FINDS = (
+FINDS: tuple[tuple[str, set[int | str]], ...] = (
     # Words: any, those with all of them first.
     ("fox", {0, 7}),
     ("lazy friends", {0, 7}),

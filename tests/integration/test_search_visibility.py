@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 from sqlalchemy import text as sql
 
@@ -12,6 +13,10 @@ from tests.searching import OWNER, find, indexed, places, positions, said, talk
 
 WORDS = ("alpha", "beta", "gamma", "delta", "北京", "故宫", "epsilon", "zeta")
 QUERIES = (*WORDS, "alpha beta", '"beta gamma"', "delta NOT alpha", "gamma OR zeta", "ep*", "psilo")
+
+
+def nothing(_database: Database) -> None:
+    """What is done before anything is indexed."""
 
 
 def messages_found(database: Database, query: str) -> list[tuple[str, int | str]]:
@@ -46,19 +51,19 @@ def test_a_live_summary_is_found_like_a_message_and_its_former_versions_are_not(
 ) -> None:
     session = talk(database, *made_up(6))
     answers = [row for row in session.view() if row.role == "assistant"]
-    for step in (lambda: None, lambda: indexed(database)):
+    for step in (nothing, indexed):
         session.absorb([answers.pop(0)], "walrus first version")
         session.absorb([answers.pop(0)], "walrus second version")
-        step()
+        step(database)
         assert positions(database, "walrus") == [SUMMARY]
         assert "second" in find(database, "walrus").hits[0].excerpt.text
         session.defrag("walrus third version")
-        step()
+        step(database)
         (hit,) = find(database, "walrus").hits
         assert (hit.role, hit.message_id) == (SUMMARY, None)
         assert "third" in hit.excerpt.text
         assert session.undo() is not None
-        step()
+        step(database)
         assert "second" in find(database, "walrus").hits[0].excerpt.text
         while session.undo() is not None:
             pass
@@ -102,8 +107,8 @@ def test_two_owners_with_the_same_words_never_meet(database: Database) -> None:
     ours = talk(database, *texts, session_id="ours")
     theirs = talk(database, *texts, session_id="theirs", owner="p")
     theirs.absorb([row for row in theirs.view() if row.position == 1], "alpha 北京 summary")
-    for step in (lambda: None, lambda: indexed(database)):
-        step()
+    for step in (nothing, indexed):
+        step(database)
         for query in QUERIES:
             for owner, session in (("o", ours), ("p", theirs)):
                 found = find(database, query, owner=owner)
@@ -127,7 +132,7 @@ def test_filters_leave_out_what_they_say(database: Database) -> None:
     one.absorb([row for row in one.view() if row.position == 1], "lynx summary")
     indexed(database)
 
-    def found(**filters: object) -> set[tuple[str, int | str]]:
+    def found(**filters: Any) -> set[tuple[str, int | str]]:
         return set(places(find(database, "lynx", **filters)))
 
     everything = {("one", 0), ("one", 1), ("one", SUMMARY), ("two", 0)}
