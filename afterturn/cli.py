@@ -20,6 +20,7 @@ from afterturn.commands.doctor import doctor
 from afterturn.commands.explain import explain
 from afterturn.commands.output import output
 from afterturn.commands.prune import prune
+from afterturn.commands.search import search
 from afterturn.commands.signals import signals
 from afterturn.commands.undo import undo
 from afterturn.commands.up import up
@@ -83,6 +84,7 @@ app.command(cls=Command)(up)
 app.command(cls=Command)(worker)
 app.add_typer(sessions.application, name="sessions")
 app.command(cls=Command)(context)
+app.command(cls=Command)(search)
 app.command(cls=Command)(explain)
 app.command(cls=Command)(compact)
 app.command(cls=Command)(undo)

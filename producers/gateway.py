@@ -24,6 +24,7 @@ from producers.opening import Wanted, check_managed_by, get_or_create
 from producers.outputs import Output
 from producers.passes import Passes
 from producers.preflight import Preflight
+from producers.recall import Recall, answer
 from producers.receipt import Receipt
 from producers.rewinding import find_cut
 from producers.session import Session, session_of
@@ -411,6 +412,19 @@ class Gateway:
         """
         with self._locked(session) as (connection, record):
             return unprune(connection, self._database, record, self._passes.settings)
+
+    def search(self, query: str | None = None, **asked: Any) -> dict[str, Any]:
+        """Search what was ever said in the owner's sessions, live and archived: no model is asked.
+
+        In the shape of the agent tool `session_search` (`SESSION_SEARCH_TOOL`), and so is what it
+        gives, as values for JSON of a bounded size: with `query` the messages that answer it, best
+        first; with `session_id` and `around_message_id` a piece of that session; with none of them
+        the last sessions. The other arguments are those of `producers.Recall`, such as `limit`,
+        `page`, `roles`, `source`, `since` and `until`. Raises `RequestError` for arguments that
+        cannot be meant, never for a query, and `SessionNotFound` and `SearchMarkError` for a place
+        or a page that there is not.
+        """
+        return answer(self._database, self._owner, Recall.of(query=query, **asked))
 
     def _store(
         self,

@@ -113,6 +113,13 @@ class ScheduleSettings(Block):
         le=_WEEK,
         description="Pause between two rounds of upkeep of a SQLite file: log and statistics.",
     )
+    search_seconds: Seconds = Field(
+        10,
+        ge=1,
+        le=_HOUR,
+        description="Pause between two rounds of indexing new messages. Searches find them before "
+        "that, too, by reading them.",
+    )
 
 
 class RetentionSettings(Block):

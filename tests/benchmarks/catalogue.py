@@ -15,6 +15,7 @@ from tests.benchmarks.micro_pass import micro_passes
 from tests.benchmarks.outage import turns_without_broker
 from tests.benchmarks.prune import pruning
 from tests.benchmarks.rates import rates
+from tests.benchmarks.recall import indexed_turns, recalled, searched
 from tests.benchmarks.scale import Scale
 from tests.benchmarks.stage import Stage
 from tests.benchmarks.survival import canary_survival
@@ -33,6 +34,9 @@ BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
         "load_context": loaded_contexts,
         "idle_scan": idle_scans,
         "prune": pruning,
+        "recall": recalled,
+        "search_speed": searched,
+        "search_append": indexed_turns,
         "rates": rates,
         "survival": canary_survival,
     }

@@ -33,6 +33,7 @@ def test_help_documents_every_exit_code() -> None:
         ["sessions", "list"],
         ["sessions", "show"],
         ["context"],
+        ["search"],
         ["explain"],
         ["compact"],
         ["undo"],
@@ -51,6 +52,7 @@ def test_help_documents_every_exit_code() -> None:
         ["config", "show-example"],
         ["db", "upgrade"],
         ["db", "current"],
+        ["db", "reindex"],
         ["doctor"],
     ],
 )

@@ -111,6 +111,7 @@ def test_workers_and_schedule_have_their_defaults() -> None:
         "idle_seconds": 60,
         "retention_seconds": 3600,
         "database_seconds": 3600,
+        "search_seconds": 10,
     }
     assert RetentionSettings().model_dump() == {
         "jobs_days": 7,
