@@ -100,8 +100,10 @@ _NUMBERED = {
 
 
 def told(database: Database) -> dict[str, list[dict[str, Any]]]:
-    """Everything that is stored but times, with ids counted from 1 in each table."""
+    """Everything that is stored but times, with ids counted from 1 in each table. What waits to
+    be indexed is left out: it is those very ids."""
     stored = dump(database)
+    stored.pop("search_pending")
     order = {
         table: {
             row[name]: i for i, row in enumerate(rows, 1) for name in ("id", "key") if name in row
