@@ -217,6 +217,7 @@ class Stage(Talks):
         for who, session in enumerate(self.sessions):
             while self.undo(who):
                 pass
+            self.unprune(who)
             account = self.accounts[session.key]
             rows = account.state.live
             assert [row.position for row in rows] == [

@@ -67,14 +67,16 @@ configurations = st.fixed_dictionaries(
         "micro_compact_every_n_turns": st.integers(1, 2),
         "micro_compact_min_tokens": st.sampled_from((0, 100, 300)),
         "micro_compact_defrag_threshold_tokens": st.sampled_from((60, 200, 2000)),
-        "proactive_prune_tokens": st.sampled_from((0, 0, 300)),
-        "proactive_prune_min_result_chars": st.sampled_from((200, 8000)),
-        "proactive_prune_min_reclaim_tokens": st.sampled_from((0, 200, 4096)),
         "hygiene_hard_message_limit": st.sampled_from((20, 60, 5000)),
         "failure_cooldown_seconds": st.sampled_from((0, 600)),
         "progress_notices": st.booleans(),
     }
 )
+PRUNING = {
+    "proactive_prune_tokens": 300,
+    "proactive_prune_min_result_chars": 200,
+    "proactive_prune_min_reclaim_tokens": 100,
+}
 places = st.integers(0, 60)
 wishes: st.SearchStrategy[dict[str, Any]] = st.one_of(
     st.just({}),
@@ -105,7 +107,6 @@ OPERATOR_ACTS: dict[str, Callable[[Stage, int], None]] = {
     "clear guards": lambda stage, who: stage.clear_guards(
         who, GuardName.COOLDOWN, GuardName.POOR_PASSES
     ),
-    "show in full": lambda stage, who: stage.unprune(who),
     "restart": lambda stage, _: stage.restart(),
     "ring again": lambda stage, _: stage.work_again(),
     "all is well again": lambda stage, _: stage.recover(),
@@ -126,7 +127,7 @@ class Sessions(RuleBasedStateMachine):
     def begin(
         self, compression: dict[str, Any], window: int, first: list[AnyShape], more: int
     ) -> None:
-        self.stage = Stage(self.database, window=window, **compression)
+        self.stage = Stage(self.database, window=window, **PRUNING, **compression)
         for shape in (*first, *[Shape(Kind.TOOLS)] * more):
             self.stage.say(0, shape)
 
