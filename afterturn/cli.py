@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 from typer import rich_utils
 
-from afterturn.commands import config, db, dead, guards, queues, sessions
+from afterturn.commands import config, db, dead, guards, queues, recompact, sessions
 from afterturn.commands.compact import compact
 from afterturn.commands.context import context
 from afterturn.commands.demo import demo
@@ -85,6 +85,7 @@ app.add_typer(sessions.application, name="sessions")
 app.command(cls=Command)(context)
 app.command(cls=Command)(explain)
 app.command(cls=Command)(compact)
+app.add_typer(recompact.application, name="recompact")
 app.command(cls=Command)(undo)
 app.command(cls=Command)(prune)
 app.command(cls=Command)(output)

@@ -28,7 +28,7 @@ from sqlalchemy import text as sql
 
 from storage.engine import Database
 from storage.jobs import JobState
-from storage.models import RUNNING_BULK, BulkRun, BulkSession, Job, Session
+from storage.models import RUNNING_BULK, BulkRun, BulkSession, Job, Session, table_of
 
 _R, _B, _S = BulkRun, BulkSession, Session
 
@@ -191,9 +191,10 @@ def create(
     source = select(literal(run_id), _S.key, place, literal(Progress.WAITING.value)).where(
         *_match(database, filters, owner)
     )
-    found = connection.execute(
-        insert(_B).from_select(["run_id", "session_key", "place", "state"], source)
-    ).rowcount
+    connection.execute(
+        insert(table_of(_B)).from_select(["run_id", "session_key", "place", "state"], source)
+    )
+    found = select(func.count()).where(_B.run_id == run_id).scalar_subquery()
     connection.execute(update(_R).where(_R.id == run_id).values(sessions=found))
     return fetch(connection, run_id)
 
