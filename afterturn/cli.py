@@ -18,6 +18,7 @@ from afterturn.commands.context import context
 from afterturn.commands.demo import demo
 from afterturn.commands.doctor import doctor
 from afterturn.commands.explain import explain
+from afterturn.commands.import_ import import_
 from afterturn.commands.output import output
 from afterturn.commands.prune import prune
 from afterturn.commands.signals import signals
@@ -82,6 +83,7 @@ app.command(cls=Command)(demo)
 app.command(cls=Command)(up)
 app.command(cls=Command)(worker)
 app.add_typer(sessions.application, name="sessions")
+app.command("import", cls=Command)(import_)
 app.command(cls=Command)(context)
 app.command(cls=Command)(explain)
 app.command(cls=Command)(compact)
