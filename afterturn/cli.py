@@ -13,6 +13,7 @@ import typer
 from typer import rich_utils
 
 from afterturn.commands import config, db, dead, guards, queues, recompact, sessions
+from afterturn.commands.audit import audit
 from afterturn.commands.compact import compact
 from afterturn.commands.context import context
 from afterturn.commands.demo import demo
@@ -93,6 +94,7 @@ app.command(cls=Command)(prune)
 app.command(cls=Command)(output)
 app.add_typer(guards.application, name="guards")
 app.command(cls=Command)(signals)
+app.command(cls=Command)(audit)
 app.add_typer(queues.application, name="queues")
 app.add_typer(dead.application, name="dead")
 app.add_typer(config.application, name="config")

@@ -20,7 +20,12 @@ _A = AuditEntry
 
 class AuditAction(StrEnum):
     COMPACTED = "compacted"
-    """A pass changed the live view. Facts: outcome, trigger, summary, tokens before and after."""
+    """A batch pass changed the live view. Facts: outcome, trigger, tokens before and after, model,
+    summary."""
+    MICRO_COMPACTED = "micro_compacted"
+    """A micro pass did. There is one for nearly every turn."""
+    PRUNED = "pruned"
+    """Old tool output was shortened."""
     COMPACTION_ASKED = "compaction_asked"
     """A person asked for a pass past every guard."""
     UNDONE = "undone"
