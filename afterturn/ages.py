@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 
+from sqlalchemy import Connection, select
+
 from afterturn.exits import CommandError, Exit
+from storage.engine import Database
 
 _UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
@@ -18,3 +21,9 @@ def age_ms(text: str, option: str) -> int:
             Exit.USAGE,
         )
     return int(found[1]) * _UNITS[found[2]]
+
+
+def moment_before(connection: Connection, database: Database, ms: int) -> int:
+    """The time that was `ms` milliseconds ago, by the database's clock."""
+    now: int = connection.execute(select(database.now())).scalar_one()
+    return now - ms

@@ -22,7 +22,9 @@ from afterturn.commands.explain import explain
 from afterturn.commands.import_ import import_
 from afterturn.commands.output import output
 from afterturn.commands.prune import prune
+from afterturn.commands.runs import runs
 from afterturn.commands.signals import signals
+from afterturn.commands.status import status
 from afterturn.commands.undo import undo
 from afterturn.commands.up import up
 from afterturn.commands.worker import worker
@@ -83,6 +85,7 @@ def _options(
 app.command(cls=Command)(demo)
 app.command(cls=Command)(up)
 app.command(cls=Command)(worker)
+app.command(cls=Command)(status)
 app.add_typer(sessions.application, name="sessions")
 app.command("import", cls=Command)(import_)
 app.command(cls=Command)(context)
@@ -94,6 +97,7 @@ app.command(cls=Command)(prune)
 app.command(cls=Command)(output)
 app.add_typer(guards.application, name="guards")
 app.command(cls=Command)(signals)
+app.command(cls=Command)(runs)
 app.command(cls=Command)(audit)
 app.add_typer(queues.application, name="queues")
 app.add_typer(dead.application, name="dead")

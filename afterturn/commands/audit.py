@@ -8,9 +8,8 @@ from difflib import get_close_matches
 from typing import Annotated, Any
 
 import typer
-from sqlalchemy import select
 
-from afterturn.ages import age_ms
+from afterturn.ages import age_ms, moment_before
 from afterturn.audit_words import audit_sentence
 from afterturn.commands.options import AsJson
 from afterturn.console import Output
@@ -66,7 +65,7 @@ def audit(
             actions=actions,
             without=quiet,
             actor=actor,
-            since_ms=None if since is None else _now(database) - age_ms(since, "--since"),
+            since_ms=None if since is None else _since(database, age_ms(since, "--since")),
         )
         with database.read() as connection:
             found = trail.page(connection, which, limit=limit)[::-1]
@@ -154,7 +153,6 @@ def _known(names: list[str]) -> list[AuditAction]:
     return [AuditAction(name) for name in names]
 
 
-def _now(database: Database) -> int:
+def _since(database: Database, ms: int) -> int:
     with database.read() as connection:
-        now: int = connection.execute(select(database.now())).scalar_one()
-    return now
+        return moment_before(connection, database, ms)

@@ -325,7 +325,8 @@ def _number(database: Database, given: int | None) -> int:
 
 
 def _cost(settings: Settings, tally: Tally) -> float | None:
-    if not tally.requests:
+    if not tally.prompt_tokens + tally.completion_tokens:
+        # Nobody was asked but the built-in summariser.
         return 0.0
     price = price_of(settings.prices, settings.auxiliary.compression.model)
     if price is None:
