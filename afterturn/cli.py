@@ -22,6 +22,7 @@ from afterturn.commands.explain import explain
 from afterturn.commands.import_ import import_
 from afterturn.commands.output import output
 from afterturn.commands.prune import prune
+from afterturn.commands.report import report
 from afterturn.commands.runs import runs
 from afterturn.commands.signals import signals
 from afterturn.commands.status import status
@@ -98,6 +99,7 @@ app.command(cls=Command)(output)
 app.add_typer(guards.application, name="guards")
 app.command(cls=Command)(signals)
 app.command(cls=Command)(runs)
+app.command(cls=Command)(report)
 app.command(cls=Command)(audit)
 app.add_typer(queues.application, name="queues")
 app.add_typer(dead.application, name="dead")
