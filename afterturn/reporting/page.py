@@ -31,7 +31,8 @@ p{margin:0 0 12px;color:var(--soft)}.lead{font-size:16px;margin-bottom:22px;max-
 .tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(165px,1fr));gap:12px;
 margin-bottom:20px}
 .tile,.card{background:var(--card);border:1px solid var(--line);border-radius:10px}
-.tile{padding:14px 16px}.tile b{display:block;font-size:25px;line-height:1.25;font-weight:650;
+.tile{padding:14px 16px}.tile b{display:block;font-size:23px;line-height:1.3;font-weight:650;
+white-space:nowrap;
 font-variant-numeric:tabular-nums}.tile span{color:var(--soft);font-size:13px}
 .tile.good b{color:var(--with)}.tile.bad b{color:var(--loss)}
 .card{padding:18px 20px;margin-bottom:18px}.two{display:grid;gap:18px;
@@ -102,7 +103,7 @@ def overall_page(
     cards = [
         _card(
             "Tokens saved, net",
-            f"The {len(bars)} sessions that saved most.",
+            "The sessions that saved most." if len(bars) > 1 else "",
             bar_chart(bars, title="Tokens saved by session", colour="--with", below="--loss"),
         ),
         '<div class="two">'

@@ -69,7 +69,7 @@ def add_up(reports: Sequence[SessionReport]) -> Sums:
 def occupancies(reports: Iterable[SessionReport]) -> list[tuple[str, int]]:
     """How many sessions are how full now, in tenths of the threshold."""
     counts = Counter(min(_CLASSES - 1, int(one.occupancy / STEP)) for one in reports)
-    names = [f"{10 * place}–{10 * place + 10} %" for place in range(_CLASSES - 1)] + ["over"]
+    names = [f"≤{10 * place + 10} %" for place in range(_CLASSES - 1)] + ["over"]
     return [(name, counts[place]) for place, name in enumerate(names)]
 
 

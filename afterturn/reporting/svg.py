@@ -14,6 +14,9 @@ WIDTH, HEIGHT = 760, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 132, 16, 34
 _MOST_POINTS = 400
 _MARKS = 5
+_HALF = 460
+"""Width of a chart that shares a line with another."""
+_BROADEST = 56.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,17 +106,18 @@ def column_chart(
     """Columns side by side, each with its name below and its figure above."""
     if not any(value for _, value in columns):
         return ""
-    height, bottom, top = 220, 30, 22
+    width, height, bottom, top = _HALF, 220, 30, 22
     most = max(value for _, value in columns)
-    step = (WIDTH - 40) / len(columns)
-    parts = [_open(WIDTH, height, title)]
+    step = (width - 20) / len(columns)
+    broad = min(0.76 * step, _BROADEST)
+    parts = [_open(width, height, title)]
     for place, (name, value) in enumerate(columns):
-        x, size = 20 + step * place, (height - bottom - top) * value / most
+        x, size = 10 + step * place, (height - bottom - top) * value / most
         y = height - bottom - size
         shown = f'<text class="bar-told" text-anchor="middle" x="{x + step / 2:.1f}"'
         parts.append(
             f"<g><title>{escape(name)}: {escape(told(value))}</title>"
-            f'<rect x="{x + step * 0.12:.1f}" y="{y:.1f}" width="{step * 0.76:.1f}" '
+            f'<rect x="{x + (step - broad) / 2:.1f}" y="{y:.1f}" width="{broad:.1f}" '
             f'height="{max(size, 0):.1f}" rx="3" fill="var({colour})"/>'
             + (f'{shown} y="{y - 6:.1f}">{escape(told(value))}</text>' if value else "")
             + f'<text class="tick" text-anchor="middle" x="{x + step / 2:.1f}" '

@@ -14,6 +14,7 @@ class Scale:
     times, database growth over `growth_passes` passes, and a rate `repeats` times. Two workers
     share `crowd` sessions, or `nothings` tasks that do nothing. `outage` turns are finished
     without a broker. Of `sessions` and of `few_sessions` sessions `idle` ones are idle.
+    `old_sessions` are re-compacted beside live turns.
     """
 
     long: int
@@ -30,6 +31,7 @@ class Scale:
     sessions: int
     few_sessions: int
     idle: int
+    old_sessions: int
 
 
 FULL = Scale(
@@ -47,6 +49,7 @@ FULL = Scale(
     sessions=1_000_000,
     few_sessions=10_000,
     idle=1_000,
+    old_sessions=2_000,
 )
 """The sizes that the bars are set for."""
 
@@ -65,5 +68,6 @@ TINY = Scale(
     sessions=60,
     few_sessions=20,
     idle=10,
+    old_sessions=4,
 )
 """Just enough for everything to happen once; its figures mean nothing."""
