@@ -15,6 +15,10 @@ from dataclasses import dataclass
 from storage.ledger import PassFigures, RowFigures
 from workers.price_settings import ModelPrice
 from workers.prices import cost
+from workers.triggers import Trigger
+
+_ASKED_FOR = frozenset({Trigger.MANUAL, Trigger.RECOMPACT, Trigger.HEAL})
+"""Triggers of passes that no request made due."""
 
 SUMMARISER_MOST = 40_000
 """Tokens that a call of the summariser reads at the most: 160,000 characters (ENGINE.md §6.3)."""
@@ -86,7 +90,8 @@ class Point:
 @dataclass(frozen=True, slots=True)
 class Course:
     """A session from its first turn here to now. `inline_passes` are the batch passes that an
-    inline agent makes its user wait for, `batch_passes` those that were made here."""
+    inline agent makes its user wait for, `batch_passes` those that its requests made due here:
+    what a person asked for, or bulk work, is none of them."""
 
     points: tuple[Point, ...]
     threshold: int
@@ -117,6 +122,8 @@ class Course:
     def break_even_pass(self, prices: Prices) -> int | None:
         """With how many passes the session had won back what they cost, for good; None while it
         has not. 0 where it was never behind."""
+        if self.passes and (not self.points or _gain(self.points[-1], prices) <= 0):
+            return None
         found: int | None = None
         for point in reversed(self.points):
             if _gain(point, prices) < 0:
@@ -220,7 +227,7 @@ def _changes(one: PassFigures) -> bool:
 
 
 def _is_batch(one: PassFigures) -> bool:
-    return one.kind == "batch" and _changes(one)
+    return one.kind == "batch" and one.trigger not in _ASKED_FOR and _changes(one)
 
 
 def _compact_inline(inline: _View, bounds: Bounds) -> int:

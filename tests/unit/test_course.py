@@ -31,9 +31,16 @@ def rows(turns: int, *, tokens: int = 500, hidden: int = 0) -> list[RowFigures]:
 
 
 def one_pass(
-    *, at: int, before: int, after: int, read: int = 0, written: int = 0, kind: str = "micro"
+    *,
+    at: int,
+    before: int,
+    after: int,
+    read: int = 0,
+    written: int = 0,
+    kind: str = "micro",
+    trigger: str = "micro",
 ) -> PassFigures:
-    return PassFigures(kind, "micro", "absorbed", before, after, read, written, "small", at)
+    return PassFigures(kind, trigger, "absorbed", before, after, read, written, "small", at)
 
 
 def course(
@@ -75,6 +82,9 @@ def test_a_session_breaks_even_with_the_pass_from_which_on_it_is_never_behind_ag
     assert found.break_even_pass(NOTHING) == 2
     assert course(rows(3), first, live=2_600).break_even_pass(NOTHING) is None
     assert course(rows(3)).break_even_pass(NOTHING) == 0
+    # What was compacted after its last request has not won anything yet.
+    late = one_pass(at=9_000, before=3_000, after=1_000)
+    assert course(rows(3), late, live=1_000).break_even_pass(NOTHING) is None
 
 
 def test_an_inline_agent_summarises_before_the_request_that_reaches_the_threshold() -> None:
@@ -94,10 +104,11 @@ def test_what_was_sent_before_an_import_is_on_neither_side() -> None:
 
 
 def test_a_batch_pass_is_counted_where_it_changed_something() -> None:
-    batch = one_pass(at=1_500, before=1_000, after=600, kind="batch")
+    batch = one_pass(at=1_500, before=1_000, after=600, kind="batch", trigger="preflight")
+    bulk = one_pass(at=4_500, before=2_100, after=1_900, kind="batch", trigger="recompact")
     nothing = one_pass(at=3_500, before=1_600, after=1_600, kind="batch", read=900)
-    found = course(rows(3), batch, nothing, live=2_600)
-    assert (found.batch_passes, found.passes) == (1, 1)
+    found = course(rows(3), batch, nothing, bulk, live=2_600)
+    assert (found.batch_passes, found.passes) == (1, 2)
     assert found.with_.summariser_read == 900
 
 
