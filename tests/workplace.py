@@ -86,7 +86,7 @@ def say(session: StoredSession, numbers: Iterable[int]) -> None:
             session.append_in(connection, turn(number))
 
 
-_LEFT_OUT = re.compile(r"_at$|_ms$|_until$|_since$|^holder$|^lease|^event_id$")
+_LEFT_OUT = re.compile(r"_at$|_ms$|_until$|_since$|^holder$|^lease|^event_id$|^actor$")
 _OF_A_MINUTE = frozenset({"minute", "requests", "tokens"})
 _NUMBERED = {
     "id": "",
@@ -117,7 +117,11 @@ def told(database: Database) -> dict[str, list[dict[str, Any]]]:
         if name in _NUMBERED and isinstance(value, int):
             return order[_NUMBERED[name] or table][value]
         if name == "facts":
-            return {fact: of for fact, of in json.loads(value).items() if fact != "until"}
+            return {
+                fact: of
+                for fact, of in json.loads(value).items()
+                if fact not in ("until", "summary")
+            }
         return value
 
     return {

@@ -15,6 +15,7 @@ from workers.endpoints import (
     resolve_chain,
     resolve_endpoint,
 )
+from workers.price_settings import PriceSettings
 from workers.setting_types import Allowed, Block, Seconds, Unit
 from workers.urls import broker_url, database_url, default_database_url
 
@@ -24,6 +25,7 @@ __all__ = [
     "Endpoint",
     "EndpointError",
     "FallbackSettings",
+    "PriceSettings",
     "RetentionSettings",
     "ScheduleSettings",
     "Settings",
@@ -145,6 +147,12 @@ class RetentionSettings(Block):
         description="Events of a session after its end. Until then each is known, so that what is "
         "sent again is not stored again.",
     )
+    audit_days: Days = Field(
+        0,
+        ge=0,
+        le=_MOST_DAYS,
+        description="The audit trail: who did what; 0 keeps it for good.",
+    )
 
 
 class Settings(Block):
@@ -176,6 +184,7 @@ class Settings(Block):
     worker: WorkerSettings = Field(default_factory=WorkerSettings)
     schedule: ScheduleSettings = Field(default_factory=ScheduleSettings)
     retention: RetentionSettings = Field(default_factory=RetentionSettings)
+    prices: PriceSettings = Field(default_factory=PriceSettings)
 
     @field_validator("database_url")
     @classmethod

@@ -20,6 +20,7 @@ from workers.micro.job import run_micro
 from workers.micro.outcomes import Failed, PassOutcome
 from workers.pruning.job import run_prune
 from workers.pruning.outcomes import PruneOutcome
+from workers.recompaction import feed
 from workers.reconcile import ring_bulk
 from workers.turn import run_turn
 from workers.workshop import Workshop
@@ -118,6 +119,7 @@ def _worked(shop: Workshop, claim: Claim) -> Worked | Crashed:
     except Exception as error:  # noqa: BLE001 - whatever it is, the job's row says so
         done = _crashed(shop, claim, error)
     if claim.queue == BULK_QUEUE:
+        feed(shop.database, actor=shop.actor)
         done = replace(done, due=(*done.due, *ring_bulk(shop)))
     return replace(done, session=claim.session, job_id=claim.job_id)
 

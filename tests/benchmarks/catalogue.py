@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
 from tests.benchmarks.batch_pass import batch_passes
+from tests.benchmarks.bulk import live_turns_beside_bulk
 from tests.benchmarks.figure import Figure
 from tests.benchmarks.finalize_turn import finalized_turns
 from tests.benchmarks.idle_scan import idle_scans
@@ -31,6 +32,7 @@ BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
         "outage": turns_without_broker,
         "throughput": turns_through_the_queue,
         "latency": compacted_after_turns,
+        "bulk": live_turns_beside_bulk,
         "load_context": loaded_contexts,
         "idle_scan": idle_scans,
         "prune": pruning,

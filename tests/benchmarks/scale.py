@@ -16,6 +16,7 @@ class Scale:
     without a broker. Of `sessions` and of `few_sessions` sessions `idle` ones are idle.
     `archive` and `small_archive` are messages that are searched, and of the known items in them
     every `every_known_item`-th is looked for.
+    `old_sessions` are re-compacted beside live turns.
     """
 
     long: int
@@ -35,6 +36,7 @@ class Scale:
     archive: int
     small_archive: int
     every_known_item: int
+    old_sessions: int
 
 
 FULL = Scale(
@@ -55,6 +57,7 @@ FULL = Scale(
     archive=1_000_000,
     small_archive=10_000,
     every_known_item=1,
+    old_sessions=2_000,
 )
 """The sizes that the bars are set for."""
 
@@ -76,5 +79,6 @@ TINY = Scale(
     archive=300,
     small_archive=100,
     every_known_item=500,
+    old_sessions=4,
 )
 """Just enough for everything to happen once; its figures mean nothing."""

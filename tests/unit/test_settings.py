@@ -119,6 +119,7 @@ def test_workers_and_schedule_have_their_defaults() -> None:
         "signals_days": 30,
         "answers_days": 1,
         "events_days": 365,
+        "audit_days": 0,
     }
 
 
