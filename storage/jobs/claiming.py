@@ -41,6 +41,7 @@ _CLAIMED = (
     "fence",
     "tries",
     "reason",
+    "correlation",
 )
 
 
@@ -88,6 +89,7 @@ def claim(
         tries=found.tries,
         reason=found.reason,
         session=found.session_id,
+        correlation=json.loads(found.correlation or "{}"),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -68,7 +68,8 @@ class Claim:
     """A job that this holder works on. `fence` is its right to write; `tries` is how often a
     summary was asked for in vain (ENGINE.md §10), apart from the claims that `attempt` counts.
     `reason` is why its last holder gave it back, None where it did not say; `session` is the
-    owner's id of the session."""
+    owner's id of the session; `correlation` is what caused the job (`event`, the id of a gateway's
+    event; `traceparent`, of the span that made it due), as far as it is known."""
 
     job_id: int
     session_key: int
@@ -83,6 +84,12 @@ class Claim:
     tries: int = 0
     reason: str | None = None
     session: str = ""
+    correlation: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def run(self) -> str:
+        """Names this run of the job: no other claim of any job has the same."""
+        return f"{self.job_id}.{self.fence}"
 
 
 def due_job(row: Any) -> DueJob:
