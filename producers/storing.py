@@ -78,6 +78,7 @@ def store(
             queue=TURNS,
             trigger=TURN_TRIGGER,
             ringing=ringing,
+            correlation={"event": told.event_id},
         )
     copied = tuple(first + index for index in draft.copied)
     receipt = Receipt(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sqlalchemy import Connection
@@ -76,7 +77,7 @@ def run_turn(shop: Workshop, claim: Claim) -> TurnReport:
             session = sessions.lock_decided(connection, key, decision.load.session.turns)
             # It says whether the job is still this holder's; if not, nothing of this is stored.
             jobs.finish(connection, database, claim)
-            told = _carry_out(shop, connection, session, decision)
+            told = _carry_out(shop, connection, session, decision, claim.correlation)
             # A turn that was closed since the read has set the job's `again`.
             looked = {CursorName.TURNS: decision.load.session.turns}
             if decision.report is not None:
@@ -131,7 +132,11 @@ def _decide(shop: Workshop, connection: Connection, key: int) -> Decision:
 
 
 def _carry_out(
-    shop: Workshop, connection: Connection, now: SessionRecord, decision: Decision
+    shop: Workshop,
+    connection: Connection,
+    now: SessionRecord,
+    decision: Decision,
+    correlation: Mapping[str, str],
 ) -> tuple[Signal, ...]:
     """Write what was decided, whatever came in between; gives the signals of it."""
     database, session = shop.database, decision.load.session
@@ -148,6 +153,7 @@ def _carry_out(
             trigger=decision.batch,
             strength=RULES[decision.batch].strength,
             ringing=True,
+            correlation=correlation,
         )
     if decision.prune is not None:
         jobs.make_due(
@@ -159,6 +165,7 @@ def _carry_out(
             trigger=decision.prune,
             strength=STRENGTH[decision.prune],
             ringing=True,
+            correlation=correlation,
         )
     if decision.micro:
         jobs.make_due(
@@ -169,6 +176,7 @@ def _carry_out(
             queue=MICRO_QUEUE,
             trigger=MICRO_TRIGGER,
             ringing=True,
+            correlation=correlation,
         )
     if not decision.codex:
         return ()

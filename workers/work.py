@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 import traceback
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -16,11 +17,13 @@ from storage.models import BULK_QUEUE
 from storage.signals import Signal
 from workers.batch.job import run_batch
 from workers.batch.outcomes import BatchOutcome
+from workers.log_lines import Field, LogEvent, tell
 from workers.micro.job import run_micro
 from workers.micro.outcomes import Failed, PassOutcome
 from workers.pruning.job import run_prune
 from workers.pruning.outcomes import PruneOutcome
 from workers.reconcile import ring_bulk
+from workers.told_passes import outcome_fields, outcome_name
 from workers.turn import run_turn
 from workers.workshop import Workshop
 
@@ -110,6 +113,7 @@ def _claim(shop: Workshop, connection: Connection, job_id: int) -> Claim | None:
 
 def _worked(shop: Workshop, claim: Claim) -> Worked | Crashed:
     shop.reach("claimed")
+    begun = time.monotonic()
     done: Worked | Crashed
     try:
         done = _run(shop, claim)
@@ -119,7 +123,39 @@ def _worked(shop: Workshop, claim: Claim) -> Worked | Crashed:
         done = _crashed(shop, claim, error)
     if claim.queue == BULK_QUEUE:
         done = replace(done, due=(*done.due, *ring_bulk(shop)))
+    _tell(claim, done, time.monotonic() - begun)
     return replace(done, session=claim.session, job_id=claim.job_id)
+
+
+def _tell(claim: Claim, done: Worked | Crashed, seconds: float) -> None:
+    named: dict[str, Field] = {
+        "run": claim.run,
+        "event_id": claim.correlation.get("event"),
+        "owner": claim.owner,
+        "session": claim.session,
+        "kind": claim.kind.value,
+        "trigger": claim.trigger,
+        "queue": claim.queue,
+        "attempt": claim.attempt,
+        "seconds": seconds,
+        "due": len(done.due),
+    }
+    match done:
+        case Worked():
+            for one in done.passes:
+                whose = {name: named[name] for name in ("run", "event_id", "session", "kind")}
+                what = {"outcome": outcome_name(one), **outcome_fields(one)}
+                tell(log, LogEvent.OUTCOME, {**whose, **what})
+            outcome = outcome_name(done.passes[-1]) if done.passes else "done"
+            ended = {"outcome": outcome, "passes": len(done.passes)}
+            tell(log, LogEvent.RUN_ENDED, {**named, **ended})
+        case Crashed(error):
+            crashed = {
+                "error": type(error).__name__,
+                "dead": done.dead,
+                "retry_seconds": None if done.dead else done.retry_ms / 1000,
+            }
+            tell(log, LogEvent.RUN_CRASHED, {**named, **crashed}, level=logging.ERROR)
 
 
 def _run(shop: Workshop, claim: Claim) -> Worked:
@@ -144,7 +180,7 @@ def _crashed(shop: Workshop, claim: Claim, error: Exception) -> Crashed:
     reason = type(error).__name__
     # The frames without the error's own text, which may quote a conversation.
     trace = "".join(traceback.format_tb(error.__traceback__))
-    log.error("job %d (%s) failed: %s\n%s", claim.job_id, claim.kind.value, reason, trace)
+    log.error("run %s (%s) failed: %s\n%s", claim.run, claim.kind.value, reason, trace)
     try:
         with shop.database.write() as connection:
             sessions.lock(connection, claim.session_key)

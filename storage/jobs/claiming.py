@@ -41,6 +41,7 @@ _CLAIMED = (
     "fence",
     "tries",
     "reason",
+    "owner",
     "correlation",
 )
 
@@ -89,6 +90,7 @@ def claim(
         tries=found.tries,
         reason=found.reason,
         session=found.session_id,
+        owner=found.owner,
         correlation=json.loads(found.correlation or "{}"),
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from workers.gate import Blocked, Gate, Permit
+from workers.log_lines import Field, LogEvent, tell
 from workers.prompts import chat_messages
 from workers.rates import Limits
 from workers.summarising import Reply, Stopped, Summariser, SummariserError, SummaryRequest
@@ -53,7 +54,12 @@ def ask_chain(
             reply = _ask(link, request, stop, gate, permit)
         except SummariserError as error:
             if len(chain) > 1:
-                log.warning("summariser %s failed (%s)", link.route, error)
+                facts: dict[str, Field] = {
+                    "endpoint": link.route,
+                    "error_class": error.error_class.value,
+                    "detail": error.detail or None,
+                }
+                tell(log, LogEvent.MODEL_FAILED, facts, level=logging.WARNING)
             failures.append((link, error))
             sent += error.requests
         else:
