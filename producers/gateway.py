@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,26 +27,22 @@ from producers.preflight import Preflight
 from producers.receipt import Receipt
 from producers.rewinding import find_cut
 from producers.session import Session, session_of
-from producers.storing import Told, receipt_again, store
+from producers.storing import Told, receipt_again, store, tell_stored
 from producers.usage import Usage
 from producers.waiting import Patience
 from producers.windows import check_window
 from storage import messages, migrate, sessions, signals, undo
 from storage.engine import Database
 from storage.errors import SessionClash, SessionNotFound
-from storage.jobs import DueJob
 from storage.messages import Amount
 from storage.sessions import SessionRecord
 from storage.signals import Signal
 from storage.undo import Rewound, Undone
 from workers.batch.heal_due import see_to_placeholder
-from workers.log_lines import Field, LogEvent, tell
 from workers.pruning.undoing import unprune
 from workers.rendering import Dialect, render
 from workers.settings import Settings
 from workers.settings_file import SettingsSource
-
-log = logging.getLogger(__name__)
 
 MOST_SIGNALS = 10_000
 MOST_SIGNAL_ID = 2**63 - 1
@@ -440,7 +435,7 @@ class Gateway:
             with self._database.read() as connection:
                 record = self._record(connection, session)
                 receipt = receipt_again(connection, record, told)
-            _tell_stored(record.owner, receipt, None)
+            tell_stored(record.owner, receipt, None)
             return receipt
         if stored is None:
             raise SessionNotFound(_id(session), self._owner)
@@ -448,7 +443,7 @@ class Gateway:
         if due is not None and self._doorbell is not None:
             self._doorbell.ring(due)
         whose = session.owner if isinstance(session, Session) else self._owner
-        _tell_stored(whose, receipt, due)
+        tell_stored(whose, receipt, due)
         return receipt
 
     def _key_of(self, session: Session | str) -> int:
@@ -491,16 +486,3 @@ def _patience(wait: float) -> Patience:
 
 def _id(session: Session | str) -> str:
     return session.id if isinstance(session, Session) else session
-
-
-def _tell_stored(owner: str, receipt: Receipt, due: DueJob | None) -> None:
-    facts: dict[str, Field] = {
-        "owner": owner,
-        "session": receipt.session_id,
-        "event_id": receipt.event_id,
-        "turn": receipt.turn,
-        "rows": receipt.rows,
-        "repeated": receipt.repeated or None,
-        "job": None if due is None else due.id,
-    }
-    tell(log, LogEvent.TURN_STORED, facts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
@@ -15,6 +16,9 @@ from storage.errors import EventConflict, StorageError
 from storage.jobs import DueJob, JobKind
 from storage.sessions import SessionRecord
 from tasks.names import TURNS
+from workers.log_lines import Field, LogEvent, tell
+
+log = logging.getLogger(__name__)
 
 TURN_TRIGGER = "turn"
 
@@ -115,6 +119,20 @@ def receipt_again(connection: Connection, record: SessionRecord, told: Told) -> 
         repeated=True,
         copied_notes=tuple(stored.first_position + index for index in told.draft.copied),
     )
+
+
+def tell_stored(owner: str, receipt: Receipt, due: DueJob | None) -> None:
+    """Tell the log what a gateway stored; `due` is the job that it made due."""
+    facts: dict[str, Field] = {
+        "owner": owner,
+        "session": receipt.session_id,
+        "event_id": receipt.event_id,
+        "turn": receipt.turn,
+        "rows": receipt.rows,
+        "repeated": receipt.repeated or None,
+        "job": None if due is None else due.id,
+    }
+    tell(log, LogEvent.TURN_STORED, facts)
 
 
 def _sent_tokens(record: SessionRecord, draft: TurnDraft) -> int | None:

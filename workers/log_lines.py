@@ -40,7 +40,7 @@ class LogEvent(StrEnum):
     RUN_DISCARDED = "run.discarded"
     """Somebody else took the job meanwhile, so its results were thrown away: run, kind, session."""
     OUTCOME = "pass.ended"
-    """What became of one pass: run, event_id, session, kind, outcome, and, where they are known,
+    """What became of one pass: run, event_id, owner, session, kind, outcome, and, as far as known,
     rows, tokens_before, tokens_after, reason, model, error_class, detail, retry_seconds."""
     UPKEEP_ENDED = "upkeep.ended"
     """The schedule found something to do: task, found."""

@@ -17,13 +17,12 @@ from storage.models import BULK_QUEUE
 from storage.signals import Signal
 from workers.batch.job import run_batch
 from workers.batch.outcomes import BatchOutcome
-from workers.log_lines import Field, LogEvent, tell
 from workers.micro.job import run_micro
 from workers.micro.outcomes import Failed, PassOutcome
 from workers.pruning.job import run_prune
 from workers.pruning.outcomes import PruneOutcome
 from workers.reconcile import ring_bulk
-from workers.told_passes import outcome_fields, outcome_name
+from workers.told_passes import Run, tell_crash, tell_run
 from workers.turn import run_turn
 from workers.workshop import Workshop
 
@@ -128,34 +127,12 @@ def _worked(shop: Workshop, claim: Claim) -> Worked | Crashed:
 
 
 def _tell(claim: Claim, done: Worked | Crashed, seconds: float) -> None:
-    named: dict[str, Field] = {
-        "run": claim.run,
-        "event_id": claim.correlation.get("event"),
-        "owner": claim.owner,
-        "session": claim.session,
-        "kind": claim.kind.value,
-        "trigger": claim.trigger,
-        "queue": claim.queue,
-        "attempt": claim.attempt,
-        "seconds": seconds,
-        "due": len(done.due),
-    }
+    run = Run(claim, seconds, len(done.due))
     match done:
         case Worked():
-            for one in done.passes:
-                whose = {name: named[name] for name in ("run", "event_id", "session", "kind")}
-                what = {"outcome": outcome_name(one), **outcome_fields(one)}
-                tell(log, LogEvent.OUTCOME, {**whose, **what})
-            outcome = outcome_name(done.passes[-1]) if done.passes else "done"
-            ended = {"outcome": outcome, "passes": len(done.passes)}
-            tell(log, LogEvent.RUN_ENDED, {**named, **ended})
+            tell_run(log, run, done.passes)
         case Crashed(error):
-            crashed = {
-                "error": type(error).__name__,
-                "dead": done.dead,
-                "retry_seconds": None if done.dead else done.retry_ms / 1000,
-            }
-            tell(log, LogEvent.RUN_CRASHED, {**named, **crashed}, level=logging.ERROR)
+            tell_crash(log, run, error, None if done.dead else done.retry_ms)
 
 
 def _run(shop: Workshop, claim: Claim) -> Worked:
