@@ -18,14 +18,20 @@ from flower.views.monitor import Healthcheck, Metrics
 
 from afterturn.credentials import Credentials, Place
 
-COLUMNS = "name,state,kwargs,result,received,runtime,uuid"
+COLUMNS = "name,uuid,state,kwargs,result,received,runtime,worker"
 """What a line of the list of tasks shows."""
 
 FORGET_WORKERS_SECONDS = 3600
 """How long a worker that has gone is shown: each has a name of its own."""
 
 _OURS = re.compile(r"""(?:TryFailed|JobDead)\(('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""")
-_SHOWN = ("session", "trigger", "queue", "job_id", "every_seconds")
+_WORDS = {
+    "session": "{}",
+    "trigger": "for {}",
+    "job_id": "job {}",
+    "queue": "in {}",
+    "every_seconds": "every {} s",
+}
 
 
 class ClosedMetrics(Metrics):  # type: ignore[misc] # Flower has no types
@@ -98,14 +104,14 @@ def readable(task: Any) -> Any:
 
 
 def readable_arguments(kwargs: object) -> str:
-    """`session='airline-1' trigger='micro' job_id=12` of the text of a ring's arguments."""
+    """`airline-1, for micro, job 12, in micro` of the text of a ring's arguments."""
     try:
         given = ast.literal_eval(kwargs) if isinstance(kwargs, str) else kwargs
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return "(cut off)"
     if not isinstance(given, dict):
         return ""
-    return " ".join(f"{name}={given[name]!r}" for name in _SHOWN if name in given)
+    return ", ".join(words.format(given[name]) for name, words in _WORDS.items() if given.get(name))
 
 
 def readable_result(result: object) -> object:
