@@ -12,6 +12,7 @@ import json
 import logging
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -22,34 +23,82 @@ _PLAIN = re.compile(r"[!#-<>-\[\]-~]+")
 
 
 class LogEvent(StrEnum):
-    """Each event, with its fields.
-
-    `event_id` is a gateway's id of the event that a line goes back to, `run` the one run of a job
-    (`JOB.FENCE`): whoever looks for either finds everything from the gateway to the commit.
-    """
+    """What a line tells of; `LOG_LINES` says more of each."""
 
     TURN_STORED = "turn.stored"
-    """A gateway stored rows: owner, session, event_id, turn (where one was closed), rows, job
-    (where one is due now). Of a repetition too, with repeated=true."""
     RUN_ENDED = "run.ended"
-    """A worker ended a run of a job: run, event_id, owner, session, kind, trigger, queue, attempt,
-    outcome (of its last pass), passes, seconds, due (jobs that it leaves due)."""
     RUN_CRASHED = "run.crashed"
-    """A run ended with an error that nobody foresaw: as run.ended, with error (its class), dead and
-    retry_seconds in the place of outcome and passes."""
     RUN_DISCARDED = "run.discarded"
-    """Somebody else took the job meanwhile, so its results were thrown away: run, kind, session."""
     OUTCOME = "pass.ended"
-    """What became of one pass: run, event_id, owner, session, kind, outcome, and, as far as known,
-    rows, tokens_before, tokens_after, reason, model, error_class, detail, retry_seconds."""
     UPKEEP_ENDED = "upkeep.ended"
-    """The schedule found something to do: task, found."""
     MODEL_FAILED = "model.failed"
-    """A model of several failed and the next one is asked: endpoint, error_class, detail."""
     BREAKER_OPENED = "breaker.opened"
-    """Nobody asks a model for a while: endpoint, error_class, failures, seconds."""
     BREAKER_CLOSED = "breaker.closed"
-    """The model answers again: endpoint."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """An event with the fields that its line may have."""
+
+    event: LogEvent
+    meaning: str
+    fields: tuple[str, ...]
+
+
+_RUN = ("run", "event_id", "owner", "session", "kind")
+_FACTS = ("trigger", "queue", "attempt", "seconds", "due")
+
+LOG_LINES = (
+    LogLine(
+        LogEvent.TURN_STORED,
+        "A gateway stored rows, or was told so again (`repeated`); `turn` where that closed one.",
+        ("owner", "session", "event_id", "turn", "rows", "repeated", "job"),
+    ),
+    LogLine(
+        LogEvent.RUN_ENDED,
+        "A worker ended a run of a job; `outcome` is that of its last pass, `due` how many jobs it "
+        "leaves due.",
+        (*_RUN, *_FACTS, "outcome", "passes"),
+    ),
+    LogLine(
+        LogEvent.OUTCOME,
+        "What became of one pass.",
+        (
+            *_RUN, "outcome", "rows", "tokens_before", "tokens_after", "reason", "model",
+            "error_class", "detail", "retry_seconds",
+        ),
+    ),
+    LogLine(
+        LogEvent.RUN_CRASHED,
+        "A run ended with an error that nobody foresaw; `dead` where the job is given up.",
+        (*_RUN, *_FACTS, "error", "dead", "retry_seconds"),
+    ),
+    LogLine(
+        LogEvent.RUN_DISCARDED,
+        "Somebody else took the job meanwhile, so its results were thrown away.",
+        ("run", "kind", "session"),
+    ),
+    LogLine(LogEvent.UPKEEP_ENDED, "The schedule found something to do.", ("task", "found")),
+    LogLine(
+        LogEvent.MODEL_FAILED,
+        "A model of several failed and the next one is asked.",
+        ("endpoint", "error_class", "detail"),
+    ),
+    LogLine(
+        LogEvent.BREAKER_OPENED,
+        "Nobody asks a model for that many seconds.",
+        ("endpoint", "error_class", "failures", "seconds"),
+    ),
+    LogLine(LogEvent.BREAKER_CLOSED, "The model answers again.", ("endpoint",)),
+)  # fmt: skip
+"""Every line. `event_id` is a gateway's id of the event that a line goes back to, `run` the one
+run of a job (`JOB.FENCE`): whoever looks for either finds all from the gateway to the commit."""
+
+
+def as_markdown() -> str:
+    """The lines as the README's table."""
+    rows = [f"| `{line.event}` | {line.meaning} | {', '.join(line.fields)} |" for line in LOG_LINES]
+    return "\n".join(["| line | tells | fields |", "|---|---|---|", *rows, ""])
 
 
 def tell(
