@@ -28,7 +28,13 @@ def _everything(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_a_line_names_its_event_and_its_fields(caplog: pytest.LogCaptureFixture) -> None:
-    facts: dict[str, Field] = {"run": "12.3", "due": 2, "seconds": 0.25, "dead": False, "event_id": None}
+    facts: dict[str, Field] = {
+        "run": "12.3",
+        "due": 2,
+        "seconds": 0.25,
+        "dead": False,
+        "event_id": None,
+    }
     tell(log, LogEvent.RUN_ENDED, facts)
     assert caplog.records[-1].getMessage() == "run.ended run=12.3 due=2 seconds=0.250 dead=false"
     found = line(caplog)
