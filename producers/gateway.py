@@ -38,6 +38,7 @@ from storage.messages import Amount
 from storage.sessions import SessionRecord
 from storage.signals import Signal
 from storage.undo import Rewound, Undone
+from workers import tracing
 from workers.batch.heal_due import see_to_placeholder
 from workers.pruning.undoing import unprune
 from workers.rendering import Dialect, render
@@ -426,11 +427,19 @@ class Gateway:
         check_identifiers(event_id=event_id)
         draft = draft_turn(turn, origins, closes_turn=closes_turn)
         told = Told(event_id or uuid.uuid4().hex, draft, report, closes_turn)
+        with tracing.span("store", session=_id(session), event_id=told.event_id) as span:
+            return self._store_told(session, told, span.carrier)
+
+    def _store_told(
+        self, session: Session | str, told: Told, carrier: Mapping[str, str]
+    ) -> Receipt:
         try:
             with self._database.write() as connection:
                 key = self._key(connection, session)
                 ringing = self._doorbell is not None
-                stored = store(connection, self._database, key, told, ringing=ringing)
+                stored = store(
+                    connection, self._database, key, told, ringing=ringing, carrier=carrier
+                )
         except IntegrityError:
             with self._database.read() as connection:
                 record = self._record(connection, session)

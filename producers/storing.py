@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
@@ -34,9 +35,16 @@ class Told:
 
 
 def store(
-    connection: Connection, database: Database, key: int, told: Told, *, ringing: bool
+    connection: Connection,
+    database: Database,
+    key: int,
+    told: Told,
+    *,
+    ringing: bool,
+    carrier: Mapping[str, str],
 ) -> tuple[Receipt, DueJob | None] | None:
-    """Store it and make the turn's job due; None when there is no such session.
+    """Store it and make the turn's job due; None when there is no such session. `carrier` is what
+    a trace of the job goes on from.
 
     The driver's IntegrityError tells that the event's id was used before.
     """
@@ -82,7 +90,7 @@ def store(
             queue=TURNS,
             trigger=TURN_TRIGGER,
             ringing=ringing,
-            correlation={"event": told.event_id},
+            correlation={"event": told.event_id, **carrier},
         )
     copied = tuple(first + index for index in draft.copied)
     receipt = Receipt(

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
+from workers.tracing import trace_id
+
 Field: TypeAlias = str | int | float | bool | None
 """What a field may be; None leaves it out."""
 
@@ -92,7 +94,8 @@ LOG_LINES = (
     LogLine(LogEvent.BREAKER_CLOSED, "The model answers again.", ("endpoint",)),
 )  # fmt: skip
 """Every line. `event_id` is a gateway's id of the event that a line goes back to, `run` the one
-run of a job (`JOB.FENCE`): whoever looks for either finds all from the gateway to the commit."""
+run of a job (`JOB.FENCE`): whoever looks for either finds all from the gateway to the commit.
+Where traces are on, each line has a `trace_id` too."""
 
 
 def as_markdown() -> str:
@@ -111,6 +114,8 @@ def tell(
     """Write a line about `event`; a field that is None is left out."""
     if log.isEnabledFor(level):
         known = {name: value for name, value in fields.items() if value is not None}
+        if (trace := trace_id()) is not None:
+            known["trace_id"] = trace
         log.log(level, "%s", _Line(event, known), extra={"event": event.value, "fields": known})
 
 

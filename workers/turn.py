@@ -15,6 +15,7 @@ from storage.guards import GuardName
 from storage.jobs import Claim, DueJob, JobKind
 from storage.sessions import SessionRecord
 from storage.signals import Signal, SignalKind
+from workers import tracing
 from workers.calibration import Calibration
 from workers.compression_settings import CompressionSettings
 from workers.due import (
@@ -77,7 +78,7 @@ def run_turn(shop: Workshop, claim: Claim) -> TurnReport:
             session = sessions.lock_decided(connection, key, decision.load.session.turns)
             # It says whether the job is still this holder's; if not, nothing of this is stored.
             jobs.finish(connection, database, claim)
-            told = _carry_out(shop, connection, session, decision, claim.correlation)
+            told = _carry_out(shop, connection, session, decision, _passed_on(claim))
             # A turn that was closed since the read has set the job's `again`.
             looked = {CursorName.TURNS: decision.load.session.turns}
             if decision.report is not None:
@@ -91,6 +92,11 @@ def run_turn(shop: Workshop, claim: Claim) -> TurnReport:
     except FenceLost:
         return TurnReport(0, ())
     return TurnReport(decision.load.session.turns - decision.seen, due, told)
+
+
+def _passed_on(claim: Claim) -> Mapping[str, str]:
+    """What caused the turn's job caused what it makes due; its span goes on from this one's."""
+    return {**claim.correlation, **tracing.carrier()}
 
 
 def micro_is_due(session: SessionRecord, seen: int, settings: CompressionSettings) -> bool:

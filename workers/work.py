@@ -15,6 +15,7 @@ from storage.errors import FenceLost, StorageError
 from storage.jobs import MAX_CRASHES, Claim, DueJob, JobKind
 from storage.models import BULK_QUEUE
 from storage.signals import Signal
+from workers import tracing
 from workers.batch.job import run_batch
 from workers.batch.outcomes import BatchOutcome
 from workers.micro.job import run_micro
@@ -111,6 +112,22 @@ def _claim(shop: Workshop, connection: Connection, job_id: int) -> Claim | None:
 
 
 def _worked(shop: Workshop, claim: Claim) -> Worked | Crashed:
+    with tracing.span(
+        f"job.{claim.kind.value}",
+        caused_by=claim.correlation,
+        run=claim.run,
+        event_id=claim.correlation.get("event"),
+        session=claim.session,
+        trigger=claim.trigger,
+        queue=claim.queue,
+        attempt=claim.attempt,
+    ) as span:
+        done = _run_and_tell(shop, claim)
+        span.tell(passes=len(done.passes) if isinstance(done, Worked) else 0, due=len(done.due))
+    return replace(done, session=claim.session, job_id=claim.job_id)
+
+
+def _run_and_tell(shop: Workshop, claim: Claim) -> Worked | Crashed:
     shop.reach("claimed")
     begun = time.monotonic()
     done: Worked | Crashed
@@ -123,7 +140,7 @@ def _worked(shop: Workshop, claim: Claim) -> Worked | Crashed:
     if claim.queue == BULK_QUEUE:
         done = replace(done, due=(*done.due, *ring_bulk(shop)))
     _tell(claim, done, time.monotonic() - begun)
-    return replace(done, session=claim.session, job_id=claim.job_id)
+    return done
 
 
 def _tell(claim: Claim, done: Worked | Crashed, seconds: float) -> None:

@@ -18,6 +18,7 @@ from afterturn.exits import CommandError, Exit
 from afterturn.invocation import Invocation
 from afterturn.logs import LogFormat, LogLevel, log_to_stderr
 from afterturn.summarisers import describe_summarisers
+from afterturn.traces import traces
 from afterturn.transport import check_transport
 from afterturn.words import facts
 from schedules.clock import Clock
@@ -49,7 +50,7 @@ def up(
     log_to_stderr(log_level, log_format)
     with Invocation.of(context).database(create=True):
         pass  # A database that cannot be used ends the program before it says that it is ready.
-    with _sigterm_as_ctrl_c():
+    with _sigterm_as_ctrl_c(), traces(os.environ, service="afterturn"):
         worker = EmbeddedWorker(source)
         try:
             _work_until_told(worker, settings.schedule, output)

@@ -22,6 +22,7 @@ from afterturn.logs import LogFormat, LogLevel, log_to_stderr
 from afterturn.metrics.server import MetricsServer
 from afterturn.metrics.worker import WorkerMetrics
 from afterturn.summarisers import describe_summarisers
+from afterturn.traces import traces
 from afterturn.transport import check_transport
 from afterturn.words import facts
 from tasks.application import ProcessWorkshop, make_app
@@ -128,7 +129,7 @@ def worker(
 
     worker_shutting_down.connect(note, weak=False)
     try:
-        with _own_metrics(served, known):
+        with _own_metrics(served, known), traces(os.environ, service="afterturn-worker"):
             celery_worker.start()
     finally:
         worker_shutting_down.disconnect(note)

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from workers import tracing
 from workers.gate import Blocked, Gate, Permit
 from workers.log_lines import Field, LogEvent, tell
 from workers.prompts import chat_messages
@@ -51,7 +52,11 @@ def ask_chain(
             blocks.append((link, permit))
             continue
         try:
-            reply = _ask(link, request, stop, gate, permit)
+            with tracing.span("model", endpoint=link.route, task=request.task.value) as span:
+                reply = _ask(link, request, stop, gate, permit)
+                span.tell(
+                    prompt_tokens=reply.prompt_tokens, completion_tokens=reply.completion_tokens
+                )
         except SummariserError as error:
             if len(chain) > 1:
                 facts: dict[str, Field] = {
