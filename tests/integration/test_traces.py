@@ -145,7 +145,7 @@ def test_a_turn_is_one_trace_from_the_gateway_to_the_commit(
     commits = [span for span in spans.values() if span["name"] == "afterturn.commit"]
     assert commits
     chain = []
-    one = commits[0]
+    one: dict[str, Any] | None = commits[0]
     while one is not None:
         chain.append((one["service"], one["name"]))
         assert one["trace"] == commits[0]["trace"]
