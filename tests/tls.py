@@ -47,7 +47,7 @@ def make_certificates(openssl: str, folder: Path) -> Certificates:
     return made
 
 
-def _run(*words: str | Path) -> None:
+def _run(*words: object) -> None:
     subprocess.run([str(word) for word in words], check=True, capture_output=True, timeout=60)
 
 
