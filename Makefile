@@ -53,6 +53,19 @@ chaos: $(TESTED) ## Kill, hang and restart everything at random for long, and pr
 bench: $(TESTED) ## Measure the figures of tests/benchmarks and print them as a table
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
 
+# Each is made once and then left alone. The folder is closed; the files in it can be read by the
+# accounts of the services, which are nobody on this host.
+SECRETS ?= secrets
+
+.PHONY: secrets
+secrets: ## Make up the passwords that compose.yaml wants, in folder secrets
+	@mkdir -p $(SECRETS) && chmod 700 $(SECRETS)
+	@word() { "$(PYTHON)" -c 'import secrets; print(secrets.token_hex(24))'; }; \
+	keep() { [ -e $(SECRETS)/$$1 ] || { printf '%s\n' "$$2" > $(SECRETS)/$$1; \
+		chmod 444 $(SECRETS)/$$1; echo "Made $(SECRETS)/$$1."; }; }; \
+	keep postgres_password "$$(word)"; keep redis_password "$$(word)"; \
+	keep web_people "afterturn:$$(word)"; keep openai_api_key ""; keep openrouter_api_key ""
+
 .PHONY: clean
 clean: ## Remove the environment, caches and builds
 	rm -rf $(VENV) build dist *.egg-info

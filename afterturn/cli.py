@@ -19,7 +19,9 @@ from afterturn.commands.context import context
 from afterturn.commands.demo import demo
 from afterturn.commands.doctor import doctor
 from afterturn.commands.explain import explain
+from afterturn.commands.flower import flower
 from afterturn.commands.import_ import import_
+from afterturn.commands.metrics import metrics
 from afterturn.commands.output import output
 from afterturn.commands.prune import prune
 from afterturn.commands.report import report
@@ -105,6 +107,8 @@ app.command(cls=Command)(report)
 app.command(cls=Command)(audit)
 app.add_typer(queues.application, name="queues")
 app.add_typer(dead.application, name="dead")
+app.command(cls=Command)(metrics)
+app.command(cls=Command)(flower)
 app.add_typer(config.application, name="config")
 app.add_typer(db.application, name="db")
 app.command(cls=Command)(doctor)

@@ -31,7 +31,7 @@ from producers.recall import Recall, answer
 from producers.receipt import Receipt
 from producers.rewinding import find_cut
 from producers.session import Session, session_of
-from producers.storing import Told, receipt_again, store
+from producers.storing import Told, receipt_again, store, tell_stored
 from producers.usage import Usage
 from producers.waiting import Patience
 from producers.windows import check_window
@@ -43,6 +43,7 @@ from storage.messages import Amount
 from storage.sessions import SessionRecord
 from storage.signals import Signal
 from storage.undo import Rewound, Undone
+from workers import tracing
 from workers.batch.heal_due import see_to_placeholder
 from workers.pruning.undoing import unprune
 from workers.rendering import Dialect, render
@@ -471,19 +472,32 @@ class Gateway:
         check_identifiers(event_id=event_id)
         draft = draft_turn(turn, origins, closes_turn=closes_turn)
         told = Told(event_id or uuid.uuid4().hex, draft, report, closes_turn)
+        with tracing.span("store", session=_id(session), event_id=told.event_id) as span:
+            return self._store_told(session, told, span.carrier)
+
+    def _store_told(
+        self, session: Session | str, told: Told, carrier: Mapping[str, str]
+    ) -> Receipt:
         try:
             with self._database.write() as connection:
                 key = self._key(connection, session)
                 ringing = self._doorbell is not None
-                stored = store(connection, self._database, key, told, ringing=ringing)
+                stored = store(
+                    connection, self._database, key, told, ringing=ringing, carrier=carrier
+                )
         except IntegrityError:
             with self._database.read() as connection:
-                return receipt_again(connection, self._record(connection, session), told)
+                record = self._record(connection, session)
+                receipt = receipt_again(connection, record, told)
+            tell_stored(record.owner, receipt, None)
+            return receipt
         if stored is None:
             raise SessionNotFound(_id(session), self._owner)
         receipt, due = stored
         if due is not None and self._doorbell is not None:
             self._doorbell.ring(due)
+        whose = session.owner if isinstance(session, Session) else self._owner
+        tell_stored(whose, receipt, due)
         return receipt
 
     def _key_of(self, session: Session | str) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
@@ -15,6 +17,9 @@ from storage.errors import EventConflict, StorageError
 from storage.jobs import DueJob, JobKind
 from storage.sessions import SessionRecord
 from tasks.names import TURNS
+from workers.log_lines import Field, LogEvent, tell
+
+log = logging.getLogger(__name__)
 
 TURN_TRIGGER = "turn"
 
@@ -30,9 +35,16 @@ class Told:
 
 
 def store(
-    connection: Connection, database: Database, key: int, told: Told, *, ringing: bool
+    connection: Connection,
+    database: Database,
+    key: int,
+    told: Told,
+    *,
+    ringing: bool,
+    carrier: Mapping[str, str],
 ) -> tuple[Receipt, DueJob | None] | None:
-    """Store it and make the turn's job due; None when there is no such session.
+    """Store it and make the turn's job due; None when there is no such session. `carrier` is what
+    a trace of the job goes on from.
 
     The driver's IntegrityError tells that the event's id was used before.
     """
@@ -78,6 +90,7 @@ def store(
             queue=TURNS,
             trigger=TURN_TRIGGER,
             ringing=ringing,
+            correlation={"event": told.event_id, **carrier},
         )
     copied = tuple(first + index for index in draft.copied)
     receipt = Receipt(
@@ -114,6 +127,20 @@ def receipt_again(connection: Connection, record: SessionRecord, told: Told) -> 
         repeated=True,
         copied_notes=tuple(stored.first_position + index for index in told.draft.copied),
     )
+
+
+def tell_stored(owner: str, receipt: Receipt, due: DueJob | None) -> None:
+    """Tell the log what a gateway stored; `due` is the job that it made due."""
+    facts: dict[str, Field] = {
+        "owner": owner,
+        "session": receipt.session_id,
+        "event_id": receipt.event_id,
+        "turn": receipt.turn,
+        "rows": receipt.rows,
+        "repeated": receipt.repeated or None,
+        "job": None if due is None else due.id,
+    }
+    tell(log, LogEvent.TURN_STORED, facts)
 
 
 def _sent_tokens(record: SessionRecord, draft: TurnDraft) -> int | None:

@@ -381,6 +381,7 @@ class Job(Base):
     next_strength: Mapped[int | None] = mapped_column(SmallInteger)
     next_options: Mapped[str | None]
     rung_at: Mapped[int | None]
+    correlation: Mapped[str | None]
     reason: Mapped[str | None]
     trace: Mapped[str | None]
     failed_first_at: Mapped[int | None]
@@ -477,7 +478,21 @@ class Attempt(Base):
     model_ms: Mapped[int] = mapped_column(server_default="0")
     created_at: Mapped[int]
 
-    __table_args__ = (Index("ix_attempts_session", "session_key", "id"),)
+    __table_args__ = (
+        Index("ix_attempts_session", "session_key", "id"),
+        {"sqlite_autoincrement": True},  # what was counted up to an id must not see it again
+    )
+
+
+class Total(Base):
+    """A figure that only grows: what was counted of records that may be gone by now. `labels` is
+    a JSON list of texts."""
+
+    __tablename__ = "totals"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    labels: Mapped[str] = mapped_column(primary_key=True)
+    value: Mapped[int]
 
 
 class Answer(Base):

@@ -25,6 +25,10 @@ class JobDead(Exception):
     goes on with the next turn."""
 
 
+class TryFailed(Exception):
+    """The try failed and the job waits for its next one. Says of which session, why, and when."""
+
+
 def work_and_conclude(app: Celery, workshop: Workshop, job_id: int) -> str:
     """Work a job, ring for what is due next, push its signals, and say in a few words what was
     done.
@@ -54,7 +58,8 @@ def _retry(session: str, reason: str, delay_ms: int) -> Retry:
     seconds = delay_ms / 1000
     text = f"session {session}: {reason}; again in {seconds:.0f} s"
     # The time is for display only; the row's `run_at`, by the database's clock, is what counts.
-    return Retry(text, when=datetime.now(UTC) + timedelta(seconds=seconds))
+    # Flower shows the exception that caused a retry, and nothing of the retry itself.
+    return Retry(text, exc=TryFailed(text), when=datetime.now(UTC) + timedelta(seconds=seconds))
 
 
 def _reason(failed: Failed) -> str:
@@ -65,4 +70,6 @@ def _reason(failed: Failed) -> str:
 
 def _summary(done: Worked) -> str:
     counts = Counter(type(outcome).__name__ for outcome in done.passes)
-    return ", ".join(f"{name} {count}" for name, count in counts.items()) or done.kind.value
+    if not counts:
+        return f"due: {', '.join(job.kind for job in done.due) or 'nothing'}"
+    return ", ".join(f"{name} {count}" for name, count in counts.items())

@@ -25,7 +25,12 @@ def ring(app: Celery, due: Iterable[DueJob], *, level: int = logging.WARNING) ->
         try:
             app.send_task(
                 TASK_OF_KIND[job.kind],
-                kwargs={"job_id": job.id, "session": job.session, "trigger": job.trigger},
+                kwargs={
+                    "job_id": job.id,
+                    "session": job.session,
+                    "trigger": job.trigger,
+                    "queue": job.queue,
+                },
                 queue=job.queue,
                 ignore_result=True,
             )

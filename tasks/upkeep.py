@@ -14,6 +14,7 @@ from tasks.conclusion import WorkshopSource
 from tasks.names import FORGET, INDEX, RECONCILE, SCAN_IDLE, SWEEP, TEND, UPKEEP
 from tasks.ring import ring
 from workers.idle import scan_idle
+from workers.log_lines import LogEvent, tell
 from workers.reconcile import reconcile
 from workers.retention import forget
 from workers.sweep import sweep
@@ -43,7 +44,10 @@ def tick(app: Celery, shop: Workshop, name: str, every_seconds: float | None) ->
             every_ms = max(1, int(1000 * every_seconds))
             if not slots.take(connection, shop.database, name, every_ms=every_ms):
                 return "done already"
-    return str(_ACTS[name](app, shop))
+    found = _ACTS[name](app, shop)
+    if found:
+        tell(log, LogEvent.UPKEEP_ENDED, {"task": name, "found": found})
+    return str(found)
 
 
 def _define(app: Celery, workshop: WorkshopSource, name: str) -> None:
@@ -60,7 +64,6 @@ def _reconcile(app: Celery, shop: Workshop) -> int:
 def _sweep(app: Celery, shop: Workshop) -> int:
     found = sweep(shop)
     if found.jobs:
-        log.info("%s", found)
         ring(app, reconcile(shop))
     return found.jobs
 

@@ -19,6 +19,7 @@ from storage.audit import AuditAction
 from storage.cursors import CursorName
 from storage.jobs import Claim
 from storage.sessions import SessionRecord
+from workers import tracing
 from workers.limits import session_threshold
 from workers.threshold import NoUsableWindowError
 from workers.workshop import Workshop
@@ -36,7 +37,7 @@ def closing(
 
     Raises `FenceLost`, and `StaleError` where the session has changed.
     """
-    with shop.database.write() as connection:
+    with tracing.span("commit"), shop.database.write() as connection:
         session = sessions.lock(connection, claim.session_key)
         jobs.check_fence(connection, claim)
         if revision is not None and session.revision != revision:

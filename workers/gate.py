@@ -12,6 +12,7 @@ from storage.endpoints import EndpointRecord
 from storage.engine import Database
 from storage.errors import StorageError
 from workers import breaker, rates
+from workers.log_lines import Field, LogEvent, tell
 from workers.rates import Limits
 from workers.summarising import ErrorClass, SummariserError
 
@@ -146,12 +147,12 @@ def _blocked(found: EndpointRecord, limits: Limits, tokens: int) -> Blocked | No
 
 def _tell(before: EndpointRecord, after: EndpointRecord) -> None:
     if after.open_until is None and before.open_until is not None:
-        log.info("%s answers again", after.name)
+        tell(log, LogEvent.BREAKER_CLOSED, {"endpoint": after.name})
     elif after.open_until is not None and after.open_until != before.open_until:
-        log.warning(
-            "%s is down (%s, %d failures in a row): nobody asks it for %.0f s",
-            after.name,
-            after.error_class,
-            after.failures,
-            (after.open_until - after.now) / 1000,
-        )
+        facts: dict[str, Field] = {
+            "endpoint": after.name,
+            "error_class": after.error_class,
+            "failures": after.failures,
+            "seconds": (after.open_until - after.now) / 1000,
+        }
+        tell(log, LogEvent.BREAKER_OPENED, facts, level=logging.WARNING)

@@ -9,6 +9,7 @@ from storage import audit, retention
 from storage.audit import AuditAction
 from storage.engine import Database
 from storage.retention import Page
+from workers.counting import count_tries
 from workers.workshop import Workshop
 
 SLOTS_MS = 86_400_000
@@ -47,6 +48,8 @@ def forget(shop: Workshop) -> Forgotten:
     and some time after it has ended.
     """
     days, database = shop.settings.current().retention, shop.database
+    # What is counted of tries must be so before their records go.
+    count_tries(database)
     forgotten = Forgotten(
         jobs=_in_order(database, retention.forget_jobs, days.jobs_days),
         attempts=_in_order(database, retention.forget_attempts, days.attempts_days),

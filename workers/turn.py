@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sqlalchemy import Connection
@@ -14,6 +15,7 @@ from storage.guards import GuardName
 from storage.jobs import Claim, DueJob, JobKind
 from storage.sessions import SessionRecord
 from storage.signals import Signal, SignalKind
+from workers import tracing
 from workers.calibration import Calibration
 from workers.compression_settings import CompressionSettings
 from workers.due import (
@@ -76,7 +78,7 @@ def run_turn(shop: Workshop, claim: Claim) -> TurnReport:
             session = sessions.lock_decided(connection, key, decision.load.session.turns)
             # It says whether the job is still this holder's; if not, nothing of this is stored.
             jobs.finish(connection, database, claim)
-            told = _carry_out(shop, connection, session, decision)
+            told = _carry_out(shop, connection, session, decision, _passed_on(claim))
             # A turn that was closed since the read has set the job's `again`.
             looked = {CursorName.TURNS: decision.load.session.turns}
             if decision.report is not None:
@@ -90,6 +92,11 @@ def run_turn(shop: Workshop, claim: Claim) -> TurnReport:
     except FenceLost:
         return TurnReport(0, ())
     return TurnReport(decision.load.session.turns - decision.seen, due, told)
+
+
+def _passed_on(claim: Claim) -> Mapping[str, str]:
+    """What caused the turn's job caused what it makes due; its span goes on from this one's."""
+    return {**claim.correlation, **tracing.carrier()}
 
 
 def micro_is_due(session: SessionRecord, seen: int, settings: CompressionSettings) -> bool:
@@ -131,7 +138,11 @@ def _decide(shop: Workshop, connection: Connection, key: int) -> Decision:
 
 
 def _carry_out(
-    shop: Workshop, connection: Connection, now: SessionRecord, decision: Decision
+    shop: Workshop,
+    connection: Connection,
+    now: SessionRecord,
+    decision: Decision,
+    correlation: Mapping[str, str],
 ) -> tuple[Signal, ...]:
     """Write what was decided, whatever came in between; gives the signals of it."""
     database, session = shop.database, decision.load.session
@@ -148,6 +159,7 @@ def _carry_out(
             trigger=decision.batch,
             strength=RULES[decision.batch].strength,
             ringing=True,
+            correlation=correlation,
         )
     if decision.prune is not None:
         jobs.make_due(
@@ -159,6 +171,7 @@ def _carry_out(
             trigger=decision.prune,
             strength=STRENGTH[decision.prune],
             ringing=True,
+            correlation=correlation,
         )
     if decision.micro:
         jobs.make_due(
@@ -169,6 +182,7 @@ def _carry_out(
             queue=MICRO_QUEUE,
             trigger=MICRO_TRIGGER,
             ringing=True,
+            correlation=correlation,
         )
     if not decision.codex:
         return ()

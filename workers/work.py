@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 import traceback
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -14,6 +15,7 @@ from storage.errors import FenceLost, StorageError
 from storage.jobs import MAX_CRASHES, Claim, DueJob, JobKind
 from storage.models import BULK_QUEUE
 from storage.signals import Signal
+from workers import tracing
 from workers.batch.job import run_batch
 from workers.batch.outcomes import BatchOutcome
 from workers.micro.job import run_micro
@@ -22,6 +24,7 @@ from workers.pruning.job import run_prune
 from workers.pruning.outcomes import PruneOutcome
 from workers.recompaction import feed
 from workers.reconcile import ring_bulk
+from workers.told_passes import Run, tell_crash, tell_run
 from workers.turn import run_turn
 from workers.workshop import Workshop
 
@@ -110,7 +113,24 @@ def _claim(shop: Workshop, connection: Connection, job_id: int) -> Claim | None:
 
 
 def _worked(shop: Workshop, claim: Claim) -> Worked | Crashed:
+    with tracing.span(
+        f"job.{claim.kind.value}",
+        caused_by=claim.correlation,
+        run=claim.run,
+        event_id=claim.correlation.get("event"),
+        session=claim.session,
+        trigger=claim.trigger,
+        queue=claim.queue,
+        attempt=claim.attempt,
+    ) as span:
+        done = _run_and_tell(shop, claim)
+        span.tell(passes=len(done.passes) if isinstance(done, Worked) else 0, due=len(done.due))
+    return replace(done, session=claim.session, job_id=claim.job_id)
+
+
+def _run_and_tell(shop: Workshop, claim: Claim) -> Worked | Crashed:
     shop.reach("claimed")
+    begun = time.monotonic()
     done: Worked | Crashed
     try:
         done = _run(shop, claim)
@@ -121,7 +141,17 @@ def _worked(shop: Workshop, claim: Claim) -> Worked | Crashed:
     if claim.queue == BULK_QUEUE:
         feed(shop.database, actor=shop.actor)
         done = replace(done, due=(*done.due, *ring_bulk(shop)))
-    return replace(done, session=claim.session, job_id=claim.job_id)
+    _tell(claim, done, time.monotonic() - begun)
+    return done
+
+
+def _tell(claim: Claim, done: Worked | Crashed, seconds: float) -> None:
+    run = Run(claim, seconds, len(done.due))
+    match done:
+        case Worked():
+            tell_run(log, run, done.passes)
+        case Crashed(error):
+            tell_crash(log, run, error, None if done.dead else done.retry_ms)
 
 
 def _run(shop: Workshop, claim: Claim) -> Worked:
@@ -146,7 +176,7 @@ def _crashed(shop: Workshop, claim: Claim, error: Exception) -> Crashed:
     reason = type(error).__name__
     # The frames without the error's own text, which may quote a conversation.
     trace = "".join(traceback.format_tb(error.__traceback__))
-    log.error("job %d (%s) failed: %s\n%s", claim.job_id, claim.kind.value, reason, trace)
+    log.error("run %s (%s) failed: %s\n%s", claim.run, claim.kind.value, reason, trace)
     try:
         with shop.database.write() as connection:
             sessions.lock(connection, claim.session_key)

@@ -12,11 +12,13 @@ import typer
 from rich.table import Table
 
 from afterturn import installation
+from afterturn.commands.options import LogFormatOption
 from afterturn.console import Output
 from afterturn.exits import CommandError, Exit
 from afterturn.invocation import Invocation
-from afterturn.logs import LogLevel, log_to_stderr
+from afterturn.logs import LogFormat, LogLevel, log_to_stderr
 from afterturn.summarisers import describe_summarisers
+from afterturn.traces import traces
 from afterturn.transport import check_transport
 from afterturn.words import facts
 from schedules.clock import Clock
@@ -30,6 +32,7 @@ def up(
     log_level: Annotated[
         LogLevel, typer.Option(help="What is logged to standard error.")
     ] = LogLevel.WARNING,
+    log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
     """Run workers, reconciler and schedule in this process until Ctrl-C or SIGTERM.
 
@@ -44,10 +47,10 @@ def up(
     output.show(_description(settings))
     if (warning := installation.warning()) is not None:
         output.notice(f"Warning: {warning}", style="yellow")
-    log_to_stderr(log_level)
+    log_to_stderr(log_level, log_format)
     with Invocation.of(context).database(create=True):
         pass  # A database that cannot be used ends the program before it says that it is ready.
-    with _sigterm_as_ctrl_c():
+    with _sigterm_as_ctrl_c(), traces(os.environ, service="afterturn"):
         worker = EmbeddedWorker(source)
         try:
             _work_until_told(worker, settings.schedule, output)

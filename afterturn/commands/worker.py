@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Annotated
 from uuid import uuid4
@@ -12,11 +13,16 @@ import typer
 from celery.signals import setup_logging, worker_shutting_down
 
 from afterturn import installation
+from afterturn.commands.options import CredentialsFile, LogFormatOption
 from afterturn.console import Output
+from afterturn.credentials import Credentials, Place, check_access
 from afterturn.exits import CommandError, Exit
 from afterturn.invocation import Invocation
-from afterturn.logs import LogLevel, log_to_stderr
+from afterturn.logs import LogFormat, LogLevel, log_to_stderr
+from afterturn.metrics.server import MetricsServer
+from afterturn.metrics.worker import WorkerMetrics
 from afterturn.summarisers import describe_summarisers
+from afterturn.traces import traces
 from afterturn.transport import check_transport
 from afterturn.words import facts
 from tasks.application import ProcessWorkshop, make_app
@@ -51,9 +57,15 @@ def worker(
             metavar="NAME", help="Name before @HOST. Default: one that no other worker has."
         ),
     ] = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Serve this worker's own metrics there."),
+    ] = None,
+    metrics_credentials: CredentialsFile = None,
     log_level: Annotated[
         LogLevel, typer.Option(help="What is logged to standard error.")
     ] = LogLevel.INFO,
+    log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
     """Run a Celery worker on the configured broker until Ctrl-C or SIGTERM.
 
@@ -61,6 +73,10 @@ def worker(
     """
     output = Output()
     names = read_queues(queues)
+    served = None if metrics is None else Place.read(metrics, "--metrics")
+    known = None if metrics_credentials is None else Credentials.read(metrics_credentials)
+    if served is not None:
+        check_access(served, known, "--metrics-credentials")
     source = Invocation.of(context).source()
     settings = source.current()
     if settings.broker_url is None:
@@ -85,7 +101,7 @@ def worker(
     )
     if (warning := installation.warning()) is not None:
         output.notice(f"Warning: {warning}", style="yellow")
-    log_to_stderr(log_level)
+    log_to_stderr(log_level, log_format)
     # Celery sets up no logging of its own where somebody listens to this.
     setup_logging.connect(_logging_is_set_up)
     with Invocation.of(context).database(create=True):
@@ -113,7 +129,8 @@ def worker(
 
     worker_shutting_down.connect(note, weak=False)
     try:
-        celery_worker.start()
+        with _own_metrics(served, known), traces(os.environ, service="afterturn-worker"):
+            celery_worker.start()
     finally:
         worker_shutting_down.disconnect(note)
         start_look.close()
@@ -134,6 +151,20 @@ def read_queues(text: str) -> list[str]:
                 f"there is no queue {name!r}, known are {', '.join(QUEUES)}{hint}", Exit.USAGE
             )
     return names
+
+
+@contextmanager
+def _own_metrics(place: Place | None, credentials: Credentials | None) -> Iterator[None]:
+    if place is None:
+        yield
+        return
+    with WorkerMetrics() as counted:
+        server = MetricsServer(counted.registry, place, credentials)
+        server.start()
+        try:
+            yield
+        finally:
+            server.close()
 
 
 def _exit_code(endings: Sequence[str], code: int | None) -> int:

@@ -41,6 +41,8 @@ _CLAIMED = (
     "fence",
     "tries",
     "reason",
+    "owner",
+    "correlation",
 )
 
 
@@ -88,6 +90,8 @@ def claim(
         tries=found.tries,
         reason=found.reason,
         session=found.session_id,
+        owner=found.owner,
+        correlation=json.loads(found.correlation or "{}"),
     )
 
 

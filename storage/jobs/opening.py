@@ -42,6 +42,7 @@ def make_due(
     options: Mapping[str, Any] | None = None,
     delay_ms: int = 0,
     ringing: bool = False,
+    correlation: Mapping[str, str] | None = None,
 ) -> DueJob:
     """Make sure that a job of this kind is open for the session and will see what is stored now.
 
@@ -49,7 +50,8 @@ def make_due(
     triggers that came meanwhile. Of two triggers of a due job the stronger one decides queue,
     options and, if it is earlier, the time; an equal or weaker one never cuts a wait short.
     `ringing` says that the caller rings itself; that counts only for a job that can be claimed
-    now, since the ring for one that waits comes to nothing.
+    now, since the ring for one that waits comes to nothing. `correlation` is what caused it, for
+    logs and traces; the newest that is known stays.
     """
     row = connection.execute(
         _make_due(database.dialect, database.offset_ms),
@@ -62,6 +64,7 @@ def make_due(
             "options": json.dumps(options) if options else None,
             "delay_ms": delay_ms,
             "ringing": int(ringing and delay_ms <= 0),
+            "correlation": json.dumps(correlation) if correlation else None,
         },
     ).one()
     return due_job(row)
@@ -90,6 +93,7 @@ def replace_dead(connection: Connection, database: Database, dead: RowMapping) -
         database,
         dead["session_key"],
         kind=JobKind(dead["kind"]),
+        correlation=json.loads(dead["correlation"] or "{}"),
         **{**cause, "options": json.loads(cause["options"] or "{}")},
     )
 
@@ -108,7 +112,15 @@ def _make_due(dialect: str, offset_ms: int) -> Any:
     rung_at = func.coalesce(new.rung_at, case((~stronger, job.rung_at)))
     given: dict[str, Any] = {
         name: bindparam(name)
-        for name in ("session_key", "kind", "queue", "trigger", "strength", "options")
+        for name in (
+            "session_key",
+            "kind",
+            "queue",
+            "trigger",
+            "strength",
+            "options",
+            "correlation",
+        )
     }
     owner = select(_SESSIONS.c.owner).where(_SESSIONS.c.key == bindparam("session_key"))
     rings = bindparam("ringing", type_=Integer) == 1
@@ -126,6 +138,7 @@ def _make_due(dialect: str, offset_ms: int) -> Any:
             index_where=sql(OPEN_JOB),
             set_={
                 "owner": new.owner,
+                "correlation": func.coalesce(new.correlation, job.correlation),
                 "again": case((running, 1), else_=job.again),
                 "tries": case((stronger, 0), else_=job.tries),
                 **{name: case((stronger, new[name]), else_=job[name]) for name in CAUSE},

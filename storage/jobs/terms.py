@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -68,7 +68,9 @@ class Claim:
     """A job that this holder works on. `fence` is its right to write; `tries` is how often a
     summary was asked for in vain (ENGINE.md §10), apart from the claims that `attempt` counts.
     `reason` is why its last holder gave it back, None where it did not say; `session` is the
-    owner's id of the session."""
+    owner's id of the session, `owner` that owner. `correlation` is what caused the job, as far as
+    that is known: `event`, the id of a gateway's event, and `traceparent`, the span that made it
+    due."""
 
     job_id: int
     session_key: int
@@ -83,6 +85,13 @@ class Claim:
     tries: int = 0
     reason: str | None = None
     session: str = ""
+    owner: str | None = None
+    correlation: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def run(self) -> str:
+        """Names this run of the job: no other claim of any job has the same."""
+        return f"{self.job_id}.{self.fence}"
 
 
 def due_job(row: Any) -> DueJob:

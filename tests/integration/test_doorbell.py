@@ -105,7 +105,10 @@ def test_a_ring_names_the_job_in_its_queue_and_holds_no_text(
     arguments, facts, _ = body_of(message)
     assert message["content-type"] == "application/json"
     assert message["headers"]["task"] == FINALIZE
-    assert (arguments, facts) == ([], {"job_id": job, "session": session.id, "trigger": "turn"})
+    assert (arguments, facts) == (
+        [],
+        {"job_id": job, "session": session.id, "trigger": "turn", "queue": "turns"},
+    )
     written = json.dumps(message) + json.dumps(body_of(message))
     for text in ("Request 1", "booking", "B0001", "Done with", "a title", "an event"):
         assert text not in written

@@ -370,6 +370,6 @@ def test_the_log_says_when_an_endpoint_goes_down_and_comes_back(
     gate = SharedGate(later(database, FIRST_OPEN_MS + 1))
     gate.answered(permitted(gate), used_tokens=None)
     assert [record.getMessage() for record in caplog.records] == [
-        f"{NAME} is down (server_error, 3 failures in a row): nobody asks it for 30 s",
-        f"{NAME} answers again",
+        f'breaker.opened endpoint="{NAME}" error_class=server_error failures=3 seconds=30.000',
+        f'breaker.closed endpoint="{NAME}"',
     ]

@@ -344,7 +344,8 @@ def test_every_failure_leads_to_the_next_model_and_the_log_names_who_failed(
     assert (reply.model, reply.requests) == ("model-2", 2)
     told = [r.getMessage() for r in caplog.records if r.name == "workers.summariser.chain"]
     assert len(told) == 1
-    assert told[0].startswith(f"summariser model-1 at 127.0.0.1:{first.port} failed ({error_class}")
+    named = f'endpoint="model-1 at 127.0.0.1:{first.port}" error_class={error_class}'
+    assert told[0].startswith(f"model.failed {named}")
 
 
 def test_while_the_first_model_is_down_the_second_one_answers_alone(

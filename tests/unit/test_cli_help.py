@@ -30,6 +30,8 @@ def test_help_documents_every_exit_code() -> None:
         ["demo"],
         ["up"],
         ["worker"],
+        ["metrics"],
+        ["flower"],
         ["sessions", "list"],
         ["sessions", "show"],
         ["context"],

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from afterturn.metrics import catalogue
 from tests.processes import Processes
+from workers import log_lines
 from workers.setting_rows import as_markdown, describe_settings
 
 PROJECT = Path(__file__).parents[2]
@@ -22,6 +24,15 @@ def blocks(language: str) -> list[str]:
 def test_the_configuration_table_is_that_of_the_code() -> None:
     table = README.partition("<!-- settings -->\n")[2].partition("<!-- /settings -->")[0]
     assert table == as_markdown(describe_settings())
+
+
+def test_the_metrics_and_log_lines_are_those_of_the_code() -> None:
+    assert between("metrics") == catalogue.as_markdown()
+    assert between("log lines") == log_lines.as_markdown()
+
+
+def between(name: str) -> str:
+    return README.partition(f"<!-- {name} -->\n")[2].partition(f"<!-- /{name} -->")[0]
 
 
 def test_every_setting_is_read_by_something() -> None:
@@ -47,7 +58,7 @@ def test_the_ten_lines_of_a_gateway_run(tmp_path: Path, processes: Processes) ->
     assert "event_id='update-90210', turn=1, first_position=0, rows=2" in child.output
 
 
-@pytest.mark.parametrize("target", ["demo", "test", "lint", "up", "bench"])
+@pytest.mark.parametrize("target", ["demo", "test", "lint", "up", "bench", "secrets"])
 def test_make_knows_its_targets(target: str) -> None:
     if subprocess.run(["make", "--version"], capture_output=True, check=False).returncode == 0:
         asked = subprocess.run(

@@ -39,6 +39,7 @@ from workers.holds import held_back
 from workers.lease import kept
 from workers.micro.outcomes import Failed, HandedBack, Stale
 from workers.summarising import ErrorClass, Gated, Stopped, SummariserError
+from workers.told_passes import tell_discarded
 from workers.triggers import Trigger, rules_of
 from workers.workshop import Workshop
 
@@ -75,7 +76,7 @@ def run_batch(shop: Workshop, claim: Claim) -> BatchReport:
                 outcomes.append(HandedBack() if stops else _try(shop, claim, telling, gone))
             due = _leave(shop, claim, outcomes[-1])
         except FenceLost:
-            log.warning("job %d: claimed by another worker, result discarded", claim.job_id)
+            tell_discarded(log, claim)
             return BatchReport((*outcomes, HandedBack()), tuple(telling.told))
     return BatchReport(tuple(outcomes), tuple(telling.told), due)
 

@@ -19,6 +19,7 @@ from workers.micro.commit import Ending, close_job
 from workers.micro.outcomes import Absorbed, Failed, HandedBack, NothingLeft, PassOutcome, Stale
 from workers.micro.plan import NothingDue, PassPlan, Situation, plan_pass
 from workers.summarising import Stopped, SummariserError, Task
+from workers.told_passes import tell_discarded
 from workers.workshop import Workshop
 
 log = logging.getLogger(__name__)
@@ -54,7 +55,7 @@ def run_micro(shop: Workshop, claim: Claim) -> MicroReport:
                     return MicroReport((*outcomes, left), last.due)
             due = _leave(shop, claim, outcomes)
         except FenceLost:
-            log.warning("job %d: claimed by another worker, result discarded", claim.job_id)
+            tell_discarded(log, claim)
             return MicroReport((*outcomes, HandedBack()))
     return MicroReport(tuple(outcomes), due)
 

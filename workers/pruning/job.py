@@ -16,6 +16,7 @@ from workers.pruning.commit import commit_prune, set_mark
 from workers.pruning.outcomes import NothingToPrune, OutputPruned, PruneOutcome
 from workers.pruning.plan import PrunePlan, plan_prune
 from workers.pruning.triggers import PRUNE_RULES, PruneTrigger
+from workers.told_passes import tell_discarded
 from workers.triggers import RULES, Trigger
 from workers.workshop import Workshop
 
@@ -44,7 +45,7 @@ def run_prune(shop: Workshop, claim: Claim) -> PruneReport:
             outcomes.append(HandedBack() if shop.stopping() else _try(shop, claim))
         due = _leave(shop, claim, outcomes[-1])
     except FenceLost:
-        log.warning("job %d: claimed by another worker, result discarded", claim.job_id)
+        tell_discarded(log, claim)
         return PruneReport((*outcomes, HandedBack()))
     return PruneReport(tuple(outcomes), due)
 

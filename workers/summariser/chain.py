@@ -6,7 +6,9 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from workers import tracing
 from workers.gate import Blocked, Gate, Permit
+from workers.log_lines import Field, LogEvent, tell
 from workers.prompts import chat_messages
 from workers.rates import Limits
 from workers.summarising import Reply, Stopped, Summariser, SummariserError, SummaryRequest
@@ -50,10 +52,19 @@ def ask_chain(
             blocks.append((link, permit))
             continue
         try:
-            reply = _ask(link, request, stop, gate, permit)
+            with tracing.span("model", endpoint=link.route, task=request.task.value) as span:
+                reply = _ask(link, request, stop, gate, permit)
+                span.tell(
+                    prompt_tokens=reply.prompt_tokens, completion_tokens=reply.completion_tokens
+                )
         except SummariserError as error:
             if len(chain) > 1:
-                log.warning("summariser %s failed (%s)", link.route, error)
+                facts: dict[str, Field] = {
+                    "endpoint": link.route,
+                    "error_class": error.error_class.value,
+                    "detail": error.detail or None,
+                }
+                tell(log, LogEvent.MODEL_FAILED, facts, level=logging.WARNING)
             failures.append((link, error))
             sent += error.requests
         else:

@@ -1,0 +1,1 @@
+"""Figures for Prometheus, from the database, the broker and workers."""

@@ -1,0 +1,143 @@
+"""Lines in the log that tell of an outcome: an event's name and its fields, never text of a
+conversation.
+
+Loggers of the standard library carry them, so whoever sets up logging decides how they look. The
+message is `EVENT KEY=VALUE …`; a formatter that wants the fields finds them in the record's
+`event` and `fields`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from workers.tracing import trace_id
+
+Field: TypeAlias = str | int | float | bool | None
+"""What a field may be; None leaves it out."""
+
+_PLAIN = re.compile(r"[!#-<>-\[\]-~]+")
+
+
+class LogEvent(StrEnum):
+    """What a line tells of; `LOG_LINES` says more of each."""
+
+    TURN_STORED = "turn.stored"
+    RUN_ENDED = "run.ended"
+    RUN_CRASHED = "run.crashed"
+    RUN_DISCARDED = "run.discarded"
+    OUTCOME = "pass.ended"
+    UPKEEP_ENDED = "upkeep.ended"
+    MODEL_FAILED = "model.failed"
+    BREAKER_OPENED = "breaker.opened"
+    BREAKER_CLOSED = "breaker.closed"
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """An event with the fields that its line may have."""
+
+    event: LogEvent
+    meaning: str
+    fields: tuple[str, ...]
+
+
+_RUN = ("run", "event_id", "owner", "session", "kind")
+_FACTS = ("trigger", "queue", "attempt", "seconds", "due")
+
+LOG_LINES = (
+    LogLine(
+        LogEvent.TURN_STORED,
+        "A gateway stored rows, or was told so again (`repeated`); `turn` where that closed one.",
+        ("owner", "session", "event_id", "turn", "rows", "repeated", "job"),
+    ),
+    LogLine(
+        LogEvent.RUN_ENDED,
+        "A worker ended a run of a job; `outcome` is that of its last pass, `due` how many jobs it "
+        "leaves due.",
+        (*_RUN, *_FACTS, "outcome", "passes"),
+    ),
+    LogLine(
+        LogEvent.OUTCOME,
+        "What became of one pass.",
+        (
+            *_RUN, "outcome", "rows", "tokens_before", "tokens_after", "reason", "model",
+            "error_class", "detail", "retry_seconds",
+        ),
+    ),
+    LogLine(
+        LogEvent.RUN_CRASHED,
+        "A run ended with an error that nobody foresaw; `dead` where the job is given up.",
+        (*_RUN, *_FACTS, "error", "dead", "retry_seconds"),
+    ),
+    LogLine(
+        LogEvent.RUN_DISCARDED,
+        "Somebody else took the job meanwhile, so its results were thrown away.",
+        ("run", "kind", "session"),
+    ),
+    LogLine(LogEvent.UPKEEP_ENDED, "The schedule found something to do.", ("task", "found")),
+    LogLine(
+        LogEvent.MODEL_FAILED,
+        "A model of several failed and the next one is asked.",
+        ("endpoint", "error_class", "detail"),
+    ),
+    LogLine(
+        LogEvent.BREAKER_OPENED,
+        "Nobody asks a model for that many seconds.",
+        ("endpoint", "error_class", "failures", "seconds"),
+    ),
+    LogLine(LogEvent.BREAKER_CLOSED, "The model answers again.", ("endpoint",)),
+)  # fmt: skip
+"""Every line. `event_id` is a gateway's id of the event that a line goes back to, `run` the one
+run of a job (`JOB.FENCE`): whoever looks for either finds all from the gateway to the commit.
+Where traces are on, each line has a `trace_id` too."""
+
+
+def as_markdown() -> str:
+    """The lines as the README's table."""
+    rows = [f"| `{line.event}` | {line.meaning} | {', '.join(line.fields)} |" for line in LOG_LINES]
+    return "\n".join(["| line | tells | fields |", "|---|---|---|", *rows, ""])
+
+
+def tell(
+    log: logging.Logger,
+    event: LogEvent,
+    fields: Mapping[str, Field],
+    *,
+    level: int = logging.INFO,
+) -> None:
+    """Write a line about `event`; a field that is None is left out."""
+    if log.isEnabledFor(level):
+        known = {name: value for name, value in fields.items() if value is not None}
+        if (trace := trace_id()) is not None:
+            known["trace_id"] = trace
+        log.log(level, "%s", _Line(event, known), extra={"event": event.value, "fields": known})
+
+
+class _Line:
+    """Becomes text only where somebody wants it."""
+
+    def __init__(self, event: LogEvent, fields: Mapping[str, Field]) -> None:
+        self._event = event
+        self._fields = fields
+
+    def __str__(self) -> str:
+        return " ".join([self._event, *(f"{k}={_shown(v)}" for k, v in self._fields.items())])
+
+
+def _shown(value: Field) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return f"{value:.3f}"
+        case str() if _PLAIN.fullmatch(value):
+            return value
+        case _:
+            # In quotes and in ASCII: what a gateway calls a session begins no line of its own.
+            return json.dumps(value)

@@ -1,0 +1,84 @@
+"""What tries come to in figures: a rule from records to counts."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable
+from enum import StrEnum
+
+from storage.totals import Series, Try
+
+TRY_BOUNDS_MS = (10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000)
+"""Upper bounds of the classes in which durations of passes are counted, in milliseconds."""
+
+ANSWER_BOUNDS_MS = (100, 250, 500, 1_000, 2_500, 5_000, 10_000, 20_000, 30_000, 60_000, 120_000,
+                    300_000, 600_000)  # fmt: skip
+"""The same for answers of models; the last one is the ceiling of a call (ENGINE.md §10)."""
+
+
+class Figure(StrEnum):
+    """What is counted, and by which labels."""
+
+    TRIES = "tries"
+    """Tries, by kind, trigger and outcome."""
+    TRY_ERRORS = "try_errors"
+    """Tries that got no summary, by kind and error class."""
+    FREED_TOKENS = "freed_tokens"
+    """Live tokens that passes took out of views, net of what they put in, by kind (F277)."""
+    ADDED_TOKENS = "added_tokens"
+    """Live tokens by which views grew where a pass put in more than it took out, by kind."""
+    TRY_CLASSES = "try_classes"
+    """Tries by kind and the number of their class of duration."""
+    TRY_MS = "try_ms"
+    """Milliseconds that tries took, by kind."""
+    REQUESTS = "requests"
+    """Requests to models, by model."""
+    PROMPT_TOKENS = "prompt_tokens"
+    COMPLETION_TOKENS = "completion_tokens"
+    """Tokens that models counted, by model."""
+    MODEL_ERRORS = "model_errors"
+    """Tries that a model failed, by model and error class."""
+    ANSWER_CLASSES = "answer_classes"
+    """Tries that a model answered, by model and the number of their class of model time."""
+    ANSWER_MS = "answer_ms"
+    """Milliseconds of model time of those tries, by model."""
+
+
+def tally(tries: Iterable[Try]) -> Counter[Series]:
+    """Count tries. A try that asked nobody is no try of a model."""
+    counts: Counter[Series] = Counter()
+    for one in tries:
+        _count_try(counts, one)
+        if one.requests:
+            _count_model(counts, one)
+    return counts
+
+
+def _count_try(counts: Counter[Series], one: Try) -> None:
+    counts[Figure.TRIES, (one.kind, one.trigger, one.outcome)] += 1
+    if one.error_class is not None:
+        counts[Figure.TRY_ERRORS, (one.kind, one.error_class)] += 1
+    freed = one.tokens_before - one.tokens_after
+    if freed > 0:
+        counts[Figure.FREED_TOKENS, (one.kind,)] += freed
+    elif freed < 0:
+        counts[Figure.ADDED_TOKENS, (one.kind,)] -= freed
+    counts[Figure.TRY_CLASSES, (one.kind, _class(TRY_BOUNDS_MS, one.total_ms))] += 1
+    counts[Figure.TRY_MS, (one.kind,)] += one.total_ms
+
+
+def _count_model(counts: Counter[Series], one: Try) -> None:
+    model = (one.model,)
+    counts[Figure.REQUESTS, model] += one.requests
+    counts[Figure.PROMPT_TOKENS, model] += one.prompt_tokens or 0
+    counts[Figure.COMPLETION_TOKENS, model] += one.completion_tokens or 0
+    if one.error_class is not None:
+        counts[Figure.MODEL_ERRORS, (one.model, one.error_class)] += 1
+    if one.model_ms:
+        counts[Figure.ANSWER_CLASSES, (one.model, _class(ANSWER_BOUNDS_MS, one.model_ms))] += 1
+        counts[Figure.ANSWER_MS, model] += one.model_ms
+
+
+def _class(bounds_ms: tuple[int, ...], ms: int) -> str:
+    return str(bisect_left(bounds_ms, ms))

@@ -1,0 +1,86 @@
+"""Spans of OpenTelemetry where its API is installed, and nothing where it is not.
+
+A span of ours holds names and figures, never text of a conversation: not even the text of an error
+that passed through it. Whoever wants traces sets up a tracer provider (`afterturn worker` does so
+by the usual OTEL_… variables).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+try:
+    from opentelemetry import trace as _api
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+except ImportError:
+    INSTALLED = False
+else:
+    INSTALLED = True
+
+SCOPE = "afterturn"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A span that runs. `carrier` is what others need to go on from it: it is stored with a job
+    that the span makes due, and empty where nobody traces."""
+
+    carrier: Mapping[str, str] = field(default_factory=dict)
+    _span: Any = None
+
+    def tell(self, **attributes: str | int | float | bool | None) -> None:
+        """Note what came of it."""
+        if self._span is not None:
+            self._span.set_attributes(_known(attributes))
+
+
+@contextmanager
+def span(
+    name: str,
+    *,
+    caused_by: Mapping[str, str] | None = None,
+    **attributes: str | int | float | bool | None,
+) -> Iterator[Span]:
+    """A span around a block: within the one that runs, or going on from what caused it.
+
+    An error that passes through is noted by its class.
+    """
+    if not INSTALLED:
+        yield Span()
+        return
+    context = TraceContextTextMapPropagator().extract(caused_by) if caused_by else None
+    with _api.get_tracer(SCOPE).start_as_current_span(
+        f"{SCOPE}.{name}",
+        context=context,
+        attributes=_known(attributes),
+        record_exception=False,
+        set_status_on_exception=False,
+    ) as running:
+        try:
+            yield Span(carrier(), running)
+        except BaseException as error:
+            running.set_status(_api.StatusCode.ERROR, type(error).__name__)
+            raise
+
+
+def carrier() -> dict[str, str]:
+    """What others need to go on from the span that runs; empty where nobody traces."""
+    found: dict[str, str] = {}
+    if INSTALLED:
+        TraceContextTextMapPropagator().inject(found)
+    return found
+
+
+def trace_id() -> str | None:
+    """The trace of the span that runs, as 32 hexadecimal digits."""
+    if not INSTALLED:
+        return None
+    context = _api.get_current_span().get_span_context()
+    return f"{context.trace_id:032x}" if context.is_valid else None
+
+
+def _known(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"{SCOPE}.{name}": value for name, value in attributes.items() if value is not None}
