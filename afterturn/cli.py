@@ -12,17 +12,23 @@ from typing import Annotated
 import typer
 from typer import rich_utils
 
-from afterturn.commands import config, db, dead, guards, queues, sessions
+from afterturn.commands import config, db, dead, guards, queues, recompact, sessions
+from afterturn.commands.audit import audit
 from afterturn.commands.compact import compact
 from afterturn.commands.context import context
 from afterturn.commands.demo import demo
 from afterturn.commands.doctor import doctor
 from afterturn.commands.explain import explain
 from afterturn.commands.flower import flower
+from afterturn.commands.import_ import import_
 from afterturn.commands.metrics import metrics
 from afterturn.commands.output import output
 from afterturn.commands.prune import prune
+from afterturn.commands.report import report
+from afterturn.commands.runs import runs
+from afterturn.commands.search import search
 from afterturn.commands.signals import signals
+from afterturn.commands.status import status
 from afterturn.commands.undo import undo
 from afterturn.commands.up import up
 from afterturn.commands.worker import worker
@@ -83,15 +89,22 @@ def _options(
 app.command(cls=Command)(demo)
 app.command(cls=Command)(up)
 app.command(cls=Command)(worker)
+app.command(cls=Command)(status)
 app.add_typer(sessions.application, name="sessions")
+app.command("import", cls=Command)(import_)
 app.command(cls=Command)(context)
+app.command(cls=Command)(search)
 app.command(cls=Command)(explain)
 app.command(cls=Command)(compact)
+app.add_typer(recompact.application, name="recompact")
 app.command(cls=Command)(undo)
 app.command(cls=Command)(prune)
 app.command(cls=Command)(output)
 app.add_typer(guards.application, name="guards")
 app.command(cls=Command)(signals)
+app.command(cls=Command)(runs)
+app.command(cls=Command)(report)
+app.command(cls=Command)(audit)
 app.add_typer(queues.application, name="queues")
 app.add_typer(dead.application, name="dead")
 app.command(cls=Command)(metrics)

@@ -10,6 +10,7 @@ from typing import Any
 
 import typer
 
+from afterturn.actor import person
 from afterturn.database_file import NoDatabaseFile, missing_file
 from producers.gateway import Gateway
 from storage import migrate
@@ -69,6 +70,6 @@ class Invocation:
         """
         with (
             self.database() as (database, settings),
-            Gateway(settings, owner=self.owner, database=database) as gateway,
+            Gateway(settings, owner=self.owner, database=database, actor=person()) as gateway,
         ):
             yield gateway

@@ -58,6 +58,7 @@ _TRIGGERS: Mapping[str, str] = MappingProxyType(
         Trigger.ENGINE: "a plugin",
         Trigger.MANUAL: "a person",
         Trigger.HEAL: "placeholder to replace",
+        Trigger.RECOMPACT: "bulk re-compaction",
         MICRO: "micro-compaction",
         PRUNE: "old tool output",
         PruneTrigger.HELD_BACK: "over the threshold, held back",

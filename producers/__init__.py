@@ -9,6 +9,7 @@ from producers.gateway import Gateway
 from producers.identifiers import IdentifierError
 from producers.outputs import Output, OutputNotFound
 from producers.preflight import Preflight
+from producers.recall import SESSION_SEARCH_TOOL, Recall
 from producers.receipt import Receipt
 from producers.rewinding import RewindError
 from producers.session import Session
@@ -23,6 +24,7 @@ from storage.errors import (
 )
 from storage.messages import Amount
 from storage.rows import Origin
+from storage.search import SearchMarkError
 from storage.signals import Signal, SignalKind
 from storage.undo import Rewound, Undone
 from workers.api_errors import ApiErrorKind
@@ -32,6 +34,7 @@ from workers.pruning.handles import HandleError
 from workers.rendering import Dialect
 
 __all__ = [
+    "SESSION_SEARCH_TOOL",
     "Amount",
     "ApiErrorKind",
     "Compaction",
@@ -51,10 +54,12 @@ __all__ = [
     "Output",
     "OutputNotFound",
     "Preflight",
+    "Recall",
     "Receipt",
     "RequestError",
     "RewindError",
     "Rewound",
+    "SearchMarkError",
     "Session",
     "SessionClash",
     "SessionNotFound",

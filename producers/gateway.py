@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from types import TracebackType
 from typing import Any, Self
 
@@ -24,6 +27,7 @@ from producers.opening import Wanted, check_managed_by, get_or_create
 from producers.outputs import Output
 from producers.passes import Passes
 from producers.preflight import Preflight
+from producers.recall import Recall, answer
 from producers.receipt import Receipt
 from producers.rewinding import find_cut
 from producers.session import Session, session_of
@@ -31,7 +35,8 @@ from producers.storing import Told, receipt_again, store, tell_stored
 from producers.usage import Usage
 from producers.waiting import Patience
 from producers.windows import check_window
-from storage import messages, migrate, sessions, signals, undo
+from storage import audit, messages, migrate, sessions, signals, undo
+from storage.audit import AuditAction
 from storage.engine import Database
 from storage.errors import SessionClash, SessionNotFound
 from storage.messages import Amount
@@ -57,7 +62,8 @@ class Gateway:
     `settings` default to the configuration file and the environment; block `compression` then
     follows the file. `owner` is whose sessions
     are meant where a call does not name one; a session given by its id is looked up with that
-    owner, so two owners may use the same ids and titles and never meet.
+    owner, so two owners may use the same ids and titles and never meet. `actor` is who the audit
+    trail names for what is done through it, by default this process.
 
     Every method raises `DatabaseUnavailable` when the database fails; then nothing was stored
     and the same call may be repeated. Give turns an `event_id` for that: where the connection
@@ -70,11 +76,13 @@ class Gateway:
         *,
         owner: str = "local",
         database: Database | None = None,
+        actor: str | None = None,
     ) -> None:
-        check_identifiers(owner=owner)
+        check_identifiers(owner=owner, actor=actor)
         source = SettingsSource.fixed(settings) if settings else SettingsSource.following()
         now = source.current()
         self._owner = owner
+        self._actor = actor or f"gateway {socket.gethostname()}:{os.getpid()}"
         self._database = database or migrate.open_ready(now.database_url)
         self._opened_database = database is None
         self._broker_url = now.broker_url
@@ -304,6 +312,7 @@ class Gateway:
             keep_last=keep_last,
             around=around,
             up_to=up_to,
+            actor=self._actor,
         )
 
     def request_compaction(self, session: Session | str, *, wait: float = 0.0) -> Compaction:
@@ -380,6 +389,7 @@ class Gateway:
         with self._locked(session) as (connection, record):
             cut = find_cut(connection, record, turns=turns, to_position=to_position)
             rewound = undo.rewind_to(connection, record.key, cut)
+            self._note(connection, record, AuditAction.REWOUND, asdict(rewound))
             see_to_placeholder(connection, self._database, record.key)
             return rewound
 
@@ -390,6 +400,8 @@ class Gateway:
         """
         with self._locked(session) as (connection, record):
             undone = undo.undo_newest(connection, self._database, record.key)
+            if undone is not None:
+                self._note(connection, record, AuditAction.UNDONE, asdict(undone))
             see_to_placeholder(connection, self._database, record.key)
             return undone
 
@@ -411,7 +423,40 @@ class Gateway:
         Automatic passes then wait for the session's next turn.
         """
         with self._locked(session) as (connection, record):
-            return unprune(connection, self._database, record, self._passes.settings)
+            back = unprune(connection, self._database, record, self._passes.settings)
+            if back.messages:
+                self._note(connection, record, AuditAction.UNPRUNED, asdict(back))
+            return back
+
+    def _note(
+        self,
+        connection: Connection,
+        record: SessionRecord,
+        action: AuditAction,
+        facts: Mapping[str, Any],
+    ) -> None:
+        audit.record(
+            connection,
+            self._database,
+            action,
+            actor=self._actor,
+            owner=record.owner,
+            session=record.id,
+            facts=facts,
+        )
+
+    def search(self, query: str | None = None, **asked: Any) -> dict[str, Any]:
+        """Search what was ever said in the owner's sessions, live and archived: no model is asked.
+
+        In the shape of the agent tool `session_search` (`SESSION_SEARCH_TOOL`), and so is what it
+        gives, as values for JSON of a bounded size: with `query` the messages that answer it, best
+        first; with `session_id` and `around_message_id` a piece of that session; with none of them
+        the last sessions. The other arguments are those of `producers.Recall`, such as `limit`,
+        `page`, `roles`, `source`, `since` and `until`. Raises `RequestError` for arguments that
+        cannot be meant, never for a query, and `SessionNotFound` and `SearchMarkError` for a place
+        or a page that there is not.
+        """
+        return answer(self._database, self._owner, Recall.of(query=query, **asked))
 
     def _store(
         self,

@@ -7,7 +7,8 @@ from producers.compaction import Compaction, CompressionStuck, Status
 from producers.measure import Measure, measure
 from producers.passes import Asked, Passes, nothing_done
 from producers.waiting import Patience
-from storage import guards, sessions
+from storage import audit, guards, sessions
+from storage.audit import AuditAction
 from storage.guards import GuardName
 from workers.triggers import Trigger
 
@@ -68,6 +69,7 @@ def person_request(
     keep_last: object,
     around: object,
     up_to: object,
+    actor: str,
 ) -> Compaction:
     """Rows 11 to 14: a person asks. Bypasses and ends cooldown and anti-thrash.
 
@@ -85,6 +87,19 @@ def person_request(
         )
         guards.clear(connection, key, GuardName.COOLDOWN, GuardName.POOR_PASSES)
         asked = passes.join_or_ask(connection, record, Trigger.MANUAL, wishes.options())
+        audit.record(
+            connection,
+            passes.database,
+            AuditAction.COMPACTION_ASKED,
+            actor=actor,
+            owner=record.owner,
+            session=record.id,
+            # The topic itself is text of a person.
+            facts={
+                **{name: of for name, of in wishes.options().items() if name != "focus"},
+                "focused": bool(wishes.focus),
+            },
+        )
     done = passes.outcome(asked, patience)
     return _unless_stuck(passes, key, done, patience) if wishes.whole else done
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tasks.names import FORGET, RECONCILE, SCAN_IDLE, SWEEP, TEND
+from tasks.names import FORGET, INDEX, RECONCILE, SCAN_IDLE, SWEEP, TEND
 from workers.settings import ScheduleSettings
 
 TICK_SECONDS = 21_600.0
@@ -43,4 +43,5 @@ def entries(settings: ScheduleSettings) -> tuple[Entry, ...]:
         Entry("idle", SCAN_IDLE, settings.idle_seconds),
         Entry("retention", FORGET, settings.retention_seconds),
         Entry("database", TEND, settings.database_seconds),
+        Entry("search", INDEX, settings.search_seconds),
     )

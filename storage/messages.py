@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 from sqlalchemy import (
@@ -130,11 +131,18 @@ class Amount:
 
 
 def append(
-    connection: Connection, key: int, drafts: Sequence[Draft], *, first_position: int, at: int
+    connection: Connection,
+    key: int,
+    drafts: Sequence[Draft],
+    *,
+    first_position: int,
+    at: int | Sequence[int],
 ) -> None:
-    """Store `drafts` at the positions from `first_position` on; `at` is the time of all."""
+    """Store `drafts` at the positions from `first_position` on; `at` is the time of all, or of
+    each."""
     rows = []
-    for position, draft in enumerate(drafts, start=first_position):
+    times = repeat(at) if isinstance(at, int) else at
+    for position, (draft, time) in enumerate(zip(drafts, times, strict=False), first_position):
         content, fields = split(draft.message)
         rows.append(
             {
@@ -148,7 +156,7 @@ def append(
                 "answer_ids": _ids(draft.answers),
                 "content": content,
                 "fields": fields,
-                "created_at": at,
+                "created_at": time,
             }
         )
     if rows:

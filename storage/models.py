@@ -56,6 +56,8 @@ ENDED = "ended_at IS NOT NULL"
 COOLDOWN_GUARD = "name = 'cooldown'"
 LIVE_PLACEHOLDER = "status = 'live' AND kind = 'placeholder'"
 PAUSED_QUEUE = "paused_at IS NOT NULL"
+RUNNING_BULK = "state = 'running'"
+"""Runs of bulk work that go on: one at a time."""
 
 
 class Base(DeclarativeBase):
@@ -427,6 +429,7 @@ class Job(Base):
         ),
         Index(
             "ix_jobs_bulk",
+            "owner",
             "run_at",
             "id",
             sqlite_where=sql(WAITING_BULK_JOB),
@@ -560,10 +563,130 @@ class ScheduleSlot(Base):
 
 
 class QueueState(Base):
-    """A queue that operators have paused, or had paused before."""
+    """A queue that operators have paused, or had paused before, or that serves owners in turn."""
 
     __tablename__ = "queue_states"
 
     name: Mapped[str] = mapped_column(primary_key=True)
     paused_at: Mapped[int | None]
     reason: Mapped[str] = mapped_column(server_default="")
+    last_owner: Mapped[str | None]
+
+
+class SearchPending(Base):
+    """Rows that the search index does not have yet: a message's id, or a summary's, negative.
+
+    Written by triggers, so also for rows that no function of ours inserts.
+    """
+
+    __tablename__ = "search_pending"
+
+    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+
+
+class SearchGeneration(Base):
+    """A search index that is there or being built; its own tables bear its number."""
+
+    __tablename__ = "search_generations"
+
+    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    standing: Mapped[str]
+    rules: Mapped[str]
+    upto: Mapped[int]
+    done: Mapped[int]
+    created_at: Mapped[int]
+
+
+class AuditEntry(Base):
+    """Something that somebody did. It outlives its session: it names it, and refers to none."""
+
+    __tablename__ = "audit"
+
+    id: Mapped[int] = mapped_column(BigKey, primary_key=True, autoincrement=True)
+    owner: Mapped[str | None]
+    session: Mapped[str | None]
+    actor: Mapped[str]
+    action: Mapped[str]
+    facts: Mapped[str] = mapped_column(server_default="{}")
+    created_at: Mapped[int]
+
+    __table_args__ = (
+        Index("ix_audit_owner", "owner", "id"),
+        Index("ix_audit_session", "session", "id"),
+        {"sqlite_autoincrement": True},  # an id is never given twice
+    )
+
+
+class BulkRun(Base):
+    """A re-compaction of many sessions: whom it is for, how fast it may go, how it stands."""
+
+    __tablename__ = "bulk_runs"
+
+    id: Mapped[int] = mapped_column(BigKey, primary_key=True, autoincrement=True)
+    owner: Mapped[str | None]
+    actor: Mapped[str]
+    filters: Mapped[str]
+    state: Mapped[str]
+    at_once: Mapped[int]
+    pace_ms: Mapped[int] = mapped_column(server_default="0")
+    next_at: Mapped[int] = mapped_column(server_default="0")
+    sessions: Mapped[int]
+    created_at: Mapped[int]
+    updated_at: Mapped[int]
+    ended_at: Mapped[int | None]
+
+    __table_args__ = (
+        Index(
+            "uq_bulk_runs_running",
+            "state",
+            unique=True,
+            sqlite_where=sql(RUNNING_BULK),
+            postgresql_where=sql(RUNNING_BULK),
+        ),
+        {"sqlite_autoincrement": True},  # an id is never given twice
+    )
+
+
+class BulkSession(Base):
+    """A session of a run: waiting, asked for (its job is open), or settled with what came of it."""
+
+    __tablename__ = "bulk_sessions"
+
+    run_id: Mapped[int] = mapped_column(
+        ForeignKey("bulk_runs.id", ondelete="CASCADE"), primary_key=True
+    )
+    session_key: Mapped[int] = mapped_column(
+        ForeignKey("sessions.key", ondelete="CASCADE"), primary_key=True
+    )
+    place: Mapped[int]
+    state: Mapped[str]
+    job_id: Mapped[int | None]
+    after_attempt: Mapped[int] = mapped_column(server_default="0")
+    outcome: Mapped[str | None]
+    error_class: Mapped[str | None]
+    tokens_before: Mapped[int | None]
+    tokens_after: Mapped[int | None]
+    requests: Mapped[int] = mapped_column(server_default="0")
+    prompt_tokens: Mapped[int] = mapped_column(server_default="0")
+    completion_tokens: Mapped[int] = mapped_column(server_default="0")
+    settled_at: Mapped[int | None]
+
+    __table_args__ = (
+        Index("ix_bulk_sessions_state", "run_id", "state", "place"),
+        Index("ix_bulk_sessions_session", "session_key"),
+    )
+
+
+class ImportedSession(Base):
+    """How far a session that came from elsewhere was read there."""
+
+    __tablename__ = "imported_sessions"
+
+    session_key: Mapped[int] = mapped_column(
+        ForeignKey("sessions.key", ondelete="CASCADE"), primary_key=True
+    )
+    origin: Mapped[str]
+    rows: Mapped[int]
+    last_row: Mapped[int]
+    digest: Mapped[str]
+    updated_at: Mapped[int]

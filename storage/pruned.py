@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, bindparam, func, select, update
+from sqlalchemy import BigInteger, Connection, bindparam, func, or_, select, update
 from sqlalchemy import text as sql
 
 from storage.escape import EscapedText
@@ -73,9 +73,10 @@ def restore(connection: Connection, key: int) -> Amount:
     return _restore(connection, _M.session_key == key)
 
 
-def restore_copies(connection: Connection, key: int, *, cut: int) -> Amount:
-    """Show in full again what points at an output from position `cut` on; amounts as `restore`."""
-    return _restore(connection, _M.session_key == key, _M.same_as >= cut, _M.position < cut)
+def restore_for_rewind(connection: Connection, key: int, *, cut: int) -> Amount:
+    """Show in full again what stands at or behind position `cut`, and what points there; amounts as
+    `restore`."""
+    return _restore(connection, _M.session_key == key, or_(_M.position >= cut, _M.same_as >= cut))
 
 
 def count(connection: Connection, key: int) -> Amount:

@@ -1,6 +1,7 @@
-"""Queues that operators have paused: they are neither rung for nor claimed from.
+"""Queues: those that operators have paused, and whom the bulk queue has served last.
 
-Jobs that run already go on, and work goes on becoming due.
+A paused one is neither rung for nor claimed from. Jobs that run already go on, and work goes on
+becoming due.
 """
 
 from __future__ import annotations
@@ -59,13 +60,22 @@ def resume(connection: Connection, names: Iterable[str]) -> list[str]:
     return sorted(resumed.scalars())
 
 
-def hold(connection: Connection, name: str) -> None:
-    """Keep others who call this from the queue until the transaction ends."""
-    connection.execute(
+def hold(connection: Connection, name: str) -> str | None:
+    """Keep others who call this from the queue until the transaction ends; gives the owner who was
+    served last."""
+    held = connection.execute(
         insert_into(connection, QueueState)
         .values(name=name, reason="")
         .on_conflict_do_update(index_elements=[QueueState.name], set_={"name": name})
+        .returning(QueueState.last_owner)
     )
+    last: str | None = held.scalar_one()
+    return last
+
+
+def note_served(connection: Connection, name: str, owner: str | None) -> None:
+    """Note whom a queue that is held has served last."""
+    connection.execute(update(QueueState).where(QueueState.name == name).values(last_owner=owner))
 
 
 def is_paused(connection: Connection, name: str) -> bool:

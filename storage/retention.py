@@ -24,6 +24,7 @@ from storage.models import (
     UNDECIDED,
     Answer,
     Attempt,
+    AuditEntry,
     Guard,
     Job,
     ScheduleSlot,
@@ -55,6 +56,13 @@ def forget_signals(
 ) -> Page:
     """Delete signals, heard or not."""
     return _forget(connection, database, Signal, older_ms=older_ms, after=after, limit=limit)
+
+
+def forget_audit(
+    connection: Connection, database: Database, *, older_ms: int, after: int, limit: int
+) -> Page:
+    """Delete entries of the audit trail."""
+    return _forget(connection, database, AuditEntry, older_ms=older_ms, after=after, limit=limit)
 
 
 def forget_jobs(

@@ -64,9 +64,9 @@ def rewind_to(connection: Connection, key: int, cut: int) -> Rewound:
     ):
         _take_back(connection, key, newest)
         undone += 1
-    left, marked = messages.rewind(connection, key, cut=cut)
     # What pointed at an output behind the cut shows its own again.
-    back = pruned.restore_copies(connection, key, cut=cut)
+    back = pruned.restore_for_rewind(connection, key, cut=cut)
+    left, marked = messages.rewind(connection, key, cut=cut)
     sessions.count_change(
         connection,
         key,

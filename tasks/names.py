@@ -22,6 +22,7 @@ SWEEP: Final = "upkeep.sweep"
 SCAN_IDLE: Final = "upkeep.scan_idle"
 FORGET: Final = "upkeep.forget"
 TEND: Final = "upkeep.tend"
+INDEX: Final = "upkeep.index"
 
 TASK_OF_KIND: Final = {
     "turn": FINALIZE,

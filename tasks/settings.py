@@ -96,6 +96,8 @@ def celery_settings(broker_url: str | None, *, ringing_only: bool = False) -> di
         # A worker keeps trying to reach a broker that is away, at its start too.
         "broker_connection_retry_on_startup": True,
         "broker_connection_max_retries": None,
+        # By name: a gateway has these settings too, and never loads it.
+        "worker_consumer": "tasks.consumer:Consumer",
         "broker_transport_options": _transport_options(url, ringing_only=ringing_only),
         # Publishing must not wait for a free connection for ever, as it does by default.
         "broker_pool_acquire_timeout": 1.0,

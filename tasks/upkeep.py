@@ -8,10 +8,10 @@ from types import MappingProxyType
 
 from celery import Celery
 
-from storage import queue_states, slots, upkeep
+from storage import queue_states, search, slots, upkeep
 from storage.errors import StorageError
 from tasks.conclusion import WorkshopSource
-from tasks.names import FORGET, RECONCILE, SCAN_IDLE, SWEEP, TEND, UPKEEP
+from tasks.names import FORGET, INDEX, RECONCILE, SCAN_IDLE, SWEEP, TEND, UPKEEP
 from tasks.ring import ring
 from workers.idle import scan_idle
 from workers.log_lines import LogEvent, tell
@@ -83,6 +83,10 @@ def _tend(_app: Celery, shop: Workshop) -> int:
     return upkeep.tend(shop.database).moved
 
 
+def _index(_app: Celery, shop: Workshop) -> int:
+    return search.index_pending(shop.database).rows
+
+
 _ACTS: Mapping[str, Callable[[Celery, Workshop], int]] = MappingProxyType(
     {
         RECONCILE: _reconcile,
@@ -90,5 +94,6 @@ _ACTS: Mapping[str, Callable[[Celery, Workshop], int]] = MappingProxyType(
         SCAN_IDLE: _scan_idle,
         FORGET: _forget,
         TEND: _tend,
+        INDEX: _index,
     }
 )

@@ -12,6 +12,7 @@ from typing import Any
 from storage.escape import escape
 from storage.guards import GuardName
 from storage.jobs import JobKind
+from storage.messages import Amount
 from storage.payload import split
 from storage.summaries import SummaryKind
 from storage.undo import Rewound, Undone
@@ -94,6 +95,19 @@ class Account:
             assert now.summaries[taken.summary_id].status == "undone"
         self.state = now
 
+    def unpruned(self, back: Amount, now: State) -> None:
+        """Every row is shown in full again; what is live and where has not changed."""
+        before = self.state
+        short = [row for row in before.live if row.pruned is not None]
+        assert back.messages == len(short)
+        assert back.tokens == sum(row.spared_tokens or 0 for row in short)
+        assert not any(row.pruned for row in now.rows)
+        assert now.shown == before.shown
+        assert (now.summaries, now.cursor) == (before.summaries, before.cursor)
+        assert now.session.live_tokens == before.session.live_tokens + back.tokens
+        assert now.session.revision == before.session.revision + bool(short)
+        self.state = now
+
     def rewound(self, rewound: Rewound, cut: int, now: State) -> None:
         """Everything from `cut` on is gone for good, whatever passes had made of it."""
         expected = self.state.shown
@@ -136,7 +150,9 @@ class Account:
         job = before.running
         assert job is not None, "a write without a job"
         new = [now.summaries[i] for i in now.summaries if i not in before.summaries]
-        if not new:
+        if not new and now.rows != before.rows:
+            _judge_pruning(before, now, job)
+        elif not new:
             self._only_skipped(before, now, job)
         else:
             (summary,) = new
@@ -187,6 +203,30 @@ class Account:
         record = now.session
         assert record.revision == before.session.revision + 1
         assert record.passes == before.session.passes + 1
+
+
+def _judge_pruning(before: State, now: State, job: StoredJob) -> None:
+    """Old output of tools is shown short, and nothing else has changed."""
+    assert job.kind in (JobKind.BATCH, JobKind.PRUNE)
+    assert (now.summaries, now.cursor) == (before.summaries, before.cursor)
+    spared = 0
+    for was, row in zip(before.rows, now.rows, strict=True):
+        assert row.said == was.said
+        if row == was:
+            continue
+        assert was.active
+        assert was.pruned is None
+        assert row.pruned is not None
+        assert row.answer_ids or row.call_ids
+        assert not row.opens_turn
+        assert row.tokens < was.tokens
+        spared += was.tokens - row.tokens
+    assert spared > 0
+    record, former = now.session, before.session
+    assert record.revision == former.revision + 1
+    assert record.live_tokens == former.live_tokens - spared
+    assert record.tokens_saved == former.tokens_saved + spared
+    _judge_view(before, now)
 
 
 def _absorbed(before: State, now: State, summary: StoredSummary) -> list[StoredRow]:

@@ -41,7 +41,7 @@ def _each_message_once(account: Account, now: State) -> None:
     assert [row.position for row in rows] == list(range(len(account.said)))
     for row, one in zip(rows, account.said, strict=True):
         assert (row.content, row.fields, row.role) == (one.content, one.fields, one.role)
-        assert (row.tokens, row.created_at) == (one.tokens, one.created_at)
+        assert (row.whole_tokens, row.created_at) == (one.tokens, one.created_at)
         flags = (row.active, row.compacted)
         assert flags == (0, 0) if one.gone else flags in ((1, 0), (0, 1))
         assert (row.absorbed_by is not None) == (flags == (0, 1))

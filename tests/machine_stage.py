@@ -163,6 +163,7 @@ class Stage(Talks):
         database = self.world.database
         with database.write() as connection:
             due = jobs.ring_due(connection, database, again_after_ms=-1, limit=1)
+            due = due or jobs.ring_bulk(connection, database, at_once=1)
         if not due:
             return False
         self._incident = incident
@@ -216,6 +217,7 @@ class Stage(Talks):
         for who, session in enumerate(self.sessions):
             while self.undo(who):
                 pass
+            self.unprune(who)
             account = self.accounts[session.key]
             rows = account.state.live
             assert [row.position for row in rows] == [

@@ -13,7 +13,7 @@ from sqlalchemy import text as sql
 from storage.engine import Database
 from storage.escape import unescape
 from storage.jobs import JobKind, JobState
-from storage.payload import join
+from storage.payload import join, load
 from storage.rows import Kind, Origin, Row
 from storage.sessions import SessionRecord
 
@@ -40,7 +40,14 @@ class StoredRow:
     answer_ids: str | None
     content: str | None
     fields: str | None
+    pruned: str | None
+    spared_tokens: int | None
     created_at: int
+
+    @property
+    def whole_tokens(self) -> int:
+        """What the row takes in full."""
+        return self.tokens + (self.spared_tokens or 0 if self.pruned is not None else 0)
 
     @property
     def is_marker(self) -> bool:
@@ -60,7 +67,7 @@ class StoredRow:
             self.role,
             self.content,
             self.fields,
-            self.tokens,
+            self.whole_tokens,
         )
 
 
@@ -142,7 +149,7 @@ class State:
     def shown(self) -> list[Shown]:
         """The live view without the row ids of markers."""
         return [
-            (row.position, row.is_marker, row.kind, row.tokens, *self._text(row))
+            (row.position, row.is_marker, row.kind, row.whole_tokens, *self._text(row))
             for row in self.live
         ]
 
@@ -179,11 +186,16 @@ class State:
             opens_turn=bool(row.opens_turn),
             calls=tuple(json.loads(_plain(row.call_ids) or "[]")),
             answers=tuple(json.loads(_plain(row.answer_ids) or "[]")),
-            message=None if shown else join(row.role, content, fields),
+            message=None if shown else _message(row, content, fields),
             summary=_plain(shown.text) if shown else None,
             verbatim=(_plain(shown.verbatim) or "") if shown else "",
             summary_id=row.summary_id,
         )
+
+
+def _message(row: StoredRow, content: str | None, fields: str | None) -> dict[str, Any]:
+    short = _plain(row.pruned)
+    return join(row.role, content, fields) if short is None else load(short)
 
 
 def _plain(text: str | None) -> str | None:

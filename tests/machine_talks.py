@@ -107,6 +107,12 @@ class Talks:
         self.accounts[key].undone(undone, self.state(key))
         return undone is not None
 
+    def unprune(self, who: int) -> None:
+        """Show old output of tools in full again."""
+        key = self.key(who)
+        back = self.world.gateway.unprune(self.sessions[who])
+        self.accounts[key].unpruned(back, self.state(key))
+
     def rewind(self, who: int, turns: int, *, by_position: bool = False) -> None:
         """Take back the last turns, or all from a place on; nothing where there are not so many."""
         key = self.key(who)

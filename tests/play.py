@@ -74,6 +74,7 @@ class Play:
         """Work the job that waits longest, if any is due; fails where it crashes."""
         with self.database.write() as connection:
             due = jobs.ring_due(connection, self.database, again_after_ms=-1, limit=1)
+            due = due or jobs.ring_bulk(connection, self.database, at_once=1)
         if not due:
             return None
         match work(self.shop, due[0].id):

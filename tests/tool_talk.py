@@ -18,8 +18,7 @@ from tests.chat import assistant, result, user
 from tests.play import Play, Turn, playing
 from tests.pruning import call
 from tests.strategies import ChatDict
-from workers.pruning.outcomes import PruneOutcome
-from workers.work import Worked
+from workers.work import JobOutcome
 
 SMALL: dict[str, Any] = {
     "threshold_tokens": 20_000,
@@ -66,10 +65,10 @@ class ToolTalk:
         for number in numbers:
             self.play.say(self.session, Turn(log_turn(number, lines), []))
 
-    def work_off(self) -> list[PruneOutcome]:
+    def work_off(self) -> list[JobOutcome]:
         """Work whatever is due; gives what became of the prune jobs."""
-        done: list[Worked] = self.play.work_off()
-        return [one for job in done if job.kind is JobKind.PRUNE for one in job.passes]  # type: ignore[misc]
+        done = self.play.work_off()
+        return [one for job in done if job.kind is JobKind.PRUNE for one in job.passes]
 
     def record(self) -> SessionRecord:
         with self.database.read() as connection:

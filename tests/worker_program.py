@@ -35,9 +35,10 @@ def run(
     kind: Callable[..., ProcessWorkshop] = ProcessWorkshop,
     prepare: Callable[[Celery], None] | None = None,
     log_level: str = "INFO",
+    looks: bool = True,
 ) -> None:
     """Be a worker until SIGTERM; `kind` makes what its jobs work with, `prepare` may add to the
-    application."""
+    application, `looks` is whether it looks at its start for what is due."""
     source = SettingsSource.following()
     workshop = kind(source, StopFlag())
     workshop()
@@ -55,6 +56,8 @@ def run(
         without_heartbeat=True,
     )
     start_look = StartLook(app, workshop)
+    if not looks:
+        start_look.close()
     worker_ready.connect(_say_ready)
     try:
         worker.start()

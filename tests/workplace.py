@@ -38,7 +38,7 @@ from workers.summariser.build import FollowingSummariser
 from workers.summarising import SummariserError
 from workers.tokens import estimate_text
 from workers.triggers import BATCH_QUEUE, RULES, Trigger
-from workers.work import Crashed, NotClaimed, Outcome, Worked, work
+from workers.work import Crashed, JobOutcome, NotClaimed, Worked, work
 from workers.workshop import Pruned, Workshop
 
 TODAY = date(2026, 11, 30)
@@ -86,7 +86,7 @@ def say(session: StoredSession, numbers: Iterable[int]) -> None:
             session.append_in(connection, turn(number))
 
 
-_LEFT_OUT = re.compile(r"_at$|_ms$|_until$|_since$|^holder$|^lease|^event_id$")
+_LEFT_OUT = re.compile(r"_at$|_ms$|_until$|_since$|^holder$|^lease|^event_id$|^actor$")
 _OF_A_MINUTE = frozenset({"minute", "requests", "tokens"})
 _NUMBERED = {
     "id": "",
@@ -100,8 +100,10 @@ _NUMBERED = {
 
 
 def told(database: Database) -> dict[str, list[dict[str, Any]]]:
-    """Everything that is stored but times, with ids counted from 1 in each table."""
+    """Everything that is stored but times, with ids counted from 1 in each table. What waits to
+    be indexed is left out: it is those very ids."""
     stored = dump(database)
+    stored.pop("search_pending")
     order = {
         table: {
             row[name]: i for i, row in enumerate(rows, 1) for name in ("id", "key") if name in row
@@ -115,7 +117,11 @@ def told(database: Database) -> dict[str, list[dict[str, Any]]]:
         if name in _NUMBERED and isinstance(value, int):
             return order[_NUMBERED[name] or table][value]
         if name == "facts":
-            return {fact: of for fact, of in json.loads(value).items() if fact != "until"}
+            return {
+                fact: of
+                for fact, of in json.loads(value).items()
+                if fact not in ("until", "summary")
+            }
         return value
 
     return {
@@ -249,7 +255,7 @@ class Workplace:
         with Gateway(self.settings, owner="o", database=self.now) as gateway:
             yield gateway
 
-    def work(self, **tools: Any) -> list[Outcome]:
+    def work(self, **tools: Any) -> list[JobOutcome]:
         """Work the strongest job that is due and give what became of it; [] where none is."""
         with self.now.write() as connection:
             due = jobs.ring_due(connection, self.now, again_after_ms=-1, limit=1)
@@ -264,9 +270,9 @@ class Workplace:
                 case Crashed(error):
                     raise error
 
-    def work_off(self, **tools: Any) -> list[Outcome]:
+    def work_off(self, **tools: Any) -> list[JobOutcome]:
         """Work whatever is due and becomes due within a day, letting time pass as needed."""
-        outcomes: list[Outcome] = []
+        outcomes: list[JobOutcome] = []
         while (job := self.job()) is not None:
             self.pass_by(max(0, job.run_at - self.time()))
             outcomes += self.work(**tools)

@@ -6,14 +6,16 @@ made on, and records the attempt.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import Connection
 
-from storage import attempts, cursors, jobs, sessions
+from storage import attempts, audit, cursors, jobs, sessions
 from storage.attempts import AttemptRecord
+from storage.audit import AuditAction
 from storage.cursors import CursorName
 from storage.jobs import Claim
 from storage.sessions import SessionRecord
@@ -92,4 +94,54 @@ def record(
             tokens_saved=after.tokens_saved,
             **figures,
         ),
+    )
+    _note_change(
+        shop, connection, claim, outcome=outcome, before=before, after=after, figures=figures
+    )
+
+
+_CHANGES: Mapping[str, AuditAction] = MappingProxyType(
+    {
+        "absorbed": AuditAction.MICRO_COMPACTED,
+        "defrag": AuditAction.MICRO_COMPACTED,
+        "compacted": AuditAction.COMPACTED,
+        "healed": AuditAction.COMPACTED,
+        "placeholder": AuditAction.COMPACTED,
+        "pruned": AuditAction.PRUNED,
+        "pruned_enough": AuditAction.PRUNED,
+        "reset": AuditAction.RESET,
+    }
+)
+"""Outcomes that changed the live view."""
+
+
+def _note_change(
+    shop: Workshop,
+    connection: Connection,
+    claim: Claim,
+    *,
+    outcome: str,
+    before: SessionRecord,
+    after: SessionRecord,
+    figures: Mapping[str, Any],
+) -> None:
+    """Note in the audit trail that the view was changed, by whom and why."""
+    action = _CHANGES.get(outcome)
+    if action is None:
+        return
+    audit.record(
+        connection,
+        shop.database,
+        action,
+        actor=shop.actor,
+        owner=after.owner,
+        session=after.id,
+        facts={
+            "outcome": outcome,
+            "trigger": claim.trigger,
+            "tokens_before": before.live_tokens,
+            "tokens_after": after.live_tokens,
+            "summary": figures.get("summary_id"),
+            "model": figures.get("model", ""),
+        },
     )

@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 
 from storage import guards, jobs, overdue, sessions
 from storage.jobs import JobKind
+from storage.models import BULK_QUEUE
 from storage.overdue import Place
 from storage.sessions import SessionRecord
 from workers.calibration import Calibration
@@ -19,7 +20,7 @@ from workers.holds import held_back
 from workers.limits import session_threshold
 from workers.managed import managed_by
 from workers.threshold import NoUsableWindowError
-from workers.triggers import BATCH_QUEUE, RULES, Trigger
+from workers.triggers import RULES, Trigger
 from workers.workshop import Workshop
 
 FLOOR_TOKENS = 64_000
@@ -29,8 +30,7 @@ MOST_AT_ONCE = 2_000
 """Passes that one scan makes due at the most."""
 
 MOST_WAITING = 1_000
-"""Passes that wait for a worker already, above which idle ones are not added: live conversations
-use the same models."""
+"""Bulk jobs that wait for their turn, from which on idle ones are not added."""
 
 _PAGE = 200
 _PAGES = 50
@@ -56,7 +56,7 @@ class IdleScan:
 
 def scan_idle(shop: Workshop) -> IdleScan:
     """Make a batch pass due for every session that has become idle and is large enough; the next
-    reconciler rings for it.
+    reconcilers ring for them, a few at a time: nobody waits for them, so they are bulk work.
 
     A session is looked at once each time that it becomes idle, by what is stored of its activity,
     so neither restarts nor several scanners repeat a pass. One that has ended is left alone: nobody
@@ -68,7 +68,7 @@ def scan_idle(shop: Workshop) -> IdleScan:
         return IdleScan()
     database = shop.database
     with database.read() as connection:
-        waiting = jobs.count_rung(connection, BATCH_QUEUE, at_most=MOST_WAITING)
+        waiting = jobs.count_bulk(connection, at_most=MOST_WAITING)
     if waiting >= MOST_WAITING:
         return IdleScan()
     looked_at = due = 0
@@ -133,7 +133,7 @@ def _make_due(shop: Workshop, wanted: Sequence[int], seen: Sequence[Place]) -> N
                 database,
                 key,
                 kind=JobKind.BATCH,
-                queue=BATCH_QUEUE,
+                queue=BULK_QUEUE,
                 trigger=Trigger.IDLE,
                 strength=RULES[Trigger.IDLE].strength,
             )

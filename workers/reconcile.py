@@ -8,6 +8,7 @@ from types import MappingProxyType
 from storage import jobs
 from storage.engine import Database
 from storage.jobs import DueJob
+from workers.recompaction import feed
 from workers.workshop import Workshop
 
 RING_AGAIN_MS = 30_000
@@ -28,12 +29,14 @@ _PAGES = 50
 
 
 def reconcile(shop: Workshop) -> list[DueJob]:
-    """Put jobs with ended leases back to due and give the jobs that have to be rung for now.
+    """Put jobs with ended leases back to due, go on with bulk re-compaction, and give the jobs that
+    have to be rung for now.
 
     Takes no write lock when there are none. A job is given once in 30 seconds at the most, and
     ever more rarely the longer it has waited, however many reconcilers run.
     """
     database = shop.database
+    feed(database, actor=shop.actor)
     with database.read() as connection:
         due = jobs.any_due(connection, database, **_PAUSES)
         bulk = jobs.any_bulk(connection, database, at_once=shop.bulk_at_once)

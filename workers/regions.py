@@ -50,11 +50,15 @@ class Regions:
 
 
 def find_regions(
-    rows: Sequence[Row], rules: RegionRules, *, tail_from: int | None = None
+    rows: Sequence[Row],
+    rules: RegionRules,
+    *,
+    tail_from: int | None = None,
+    groups: Sequence[ToolGroup] | None = None,
 ) -> Regions:
     """Divide a whole live view. The tail begins at index `tail_from` where that is given, but
-    never before the last marker."""
-    groups = tool_groups(rows)
+    never before the last marker. `groups` are the tool groups of `rows` where they are known."""
+    groups = tool_groups(rows) if groups is None else groups
     head = head_end(rows, rules, groups=groups)
     if tail_from is None:
         tail_from = tail_start(rows, rules, groups=groups)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, astuple, dataclass
 
-from storage import retention
+from storage import audit, retention
+from storage.audit import AuditAction
 from storage.engine import Database
 from storage.retention import Page
 from workers.counting import count_tries
@@ -32,6 +33,7 @@ class Forgotten:
     answers: int = 0
     events: int = 0
     slots: int = 0
+    audit: int = 0
 
     @property
     def rows(self) -> int:
@@ -48,14 +50,22 @@ def forget(shop: Workshop) -> Forgotten:
     days, database = shop.settings.current().retention, shop.database
     # What is counted of tries must be so before their records go.
     count_tries(database)
-    return Forgotten(
+    forgotten = Forgotten(
         jobs=_in_order(database, retention.forget_jobs, days.jobs_days),
         attempts=_in_order(database, retention.forget_attempts, days.attempts_days),
         signals=_in_order(database, retention.forget_signals, days.signals_days),
         answers=_any(database, retention.forget_answers, int(_DAY_MS * days.answers_days)),
         events=_events(database, int(_DAY_MS * days.events_days)),
         slots=_any(database, retention.forget_slots, SLOTS_MS),
+        audit=_in_order(database, retention.forget_audit, days.audit_days)
+        if days.audit_days
+        else 0,
     )
+    gone = {kind: rows for kind, rows in asdict(forgotten).items() if rows and kind != "slots"}
+    if gone:
+        with database.write() as connection:
+            audit.record(connection, database, AuditAction.DELETED, actor=shop.actor, facts=gone)
+    return forgotten
 
 
 def _in_order(database: Database, forget_page: Callable[..., Page], days: float) -> int:

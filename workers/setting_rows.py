@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from workers.planned_settings import WITHOUT_EFFECT
 from workers.setting_types import Allowed, Unit
 from workers.settings import Settings
 
@@ -32,15 +31,10 @@ def describe_settings() -> tuple[SettingRow, ...]:
 
 
 def as_markdown(rows: Sequence[SettingRow]) -> str:
-    """Return `rows` as a Markdown table that ends with a line break.
-
-    Keys that nothing reads yet are in italics.
-    """
+    """Return `rows` as a Markdown table that ends with a line break."""
     lines = ["| key | allowed | default | meaning |", "|---|---|---|---|"]
     for row in rows:
-        slant = "*" if row.key in WITHOUT_EFFECT else ""
-        key = f"{slant}`{row.key}`{slant}"
-        lines.append(f"| {key} | {row.allowed} | {row.default} | {row.meaning} |")
+        lines.append(f"| `{row.key}` | {row.allowed} | {row.default} | {row.meaning} |")
     return "\n".join(lines) + "\n"
 
 

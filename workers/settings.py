@@ -15,6 +15,7 @@ from workers.endpoints import (
     resolve_chain,
     resolve_endpoint,
 )
+from workers.price_settings import PriceSettings
 from workers.setting_types import Allowed, Block, Seconds, Unit
 from workers.urls import broker_url, database_url, default_database_url
 
@@ -24,6 +25,7 @@ __all__ = [
     "Endpoint",
     "EndpointError",
     "FallbackSettings",
+    "PriceSettings",
     "RetentionSettings",
     "ScheduleSettings",
     "Settings",
@@ -57,7 +59,8 @@ class WorkerSettings(Block):
         2,
         ge=1,
         le=256,
-        description="Jobs of queue recompact at the same time, by all workers together.",
+        description="Jobs of queue recompact (passes over idle sessions) at the same time, by all "
+        "workers together.",
     )
     lease_seconds: Seconds = Field(
         60,
@@ -112,6 +115,13 @@ class ScheduleSettings(Block):
         le=_WEEK,
         description="Pause between two rounds of upkeep of a SQLite file: log and statistics.",
     )
+    search_seconds: Seconds = Field(
+        10,
+        ge=1,
+        le=_HOUR,
+        description="Pause between two rounds of indexing new messages. Searches find them before "
+        "that, too, by reading them.",
+    )
 
 
 class RetentionSettings(Block):
@@ -136,6 +146,12 @@ class RetentionSettings(Block):
         le=_MOST_DAYS,
         description="Events of a session after its end. Until then each is known, so that what is "
         "sent again is not stored again.",
+    )
+    audit_days: Days = Field(
+        0,
+        ge=0,
+        le=_MOST_DAYS,
+        description="The audit trail: who did what; 0 keeps it for good.",
     )
 
 
@@ -168,6 +184,7 @@ class Settings(Block):
     worker: WorkerSettings = Field(default_factory=WorkerSettings)
     schedule: ScheduleSettings = Field(default_factory=ScheduleSettings)
     retention: RetentionSettings = Field(default_factory=RetentionSettings)
+    prices: PriceSettings = Field(default_factory=PriceSettings)
 
     @field_validator("database_url")
     @classmethod

@@ -20,6 +20,8 @@ class Trigger(StrEnum):
     MANUAL = "manual"
     HEAL = "heal"
     """A placeholder waits for its real summary (ENGINE.md §10)."""
+    RECOMPACT = "recompact"
+    """Bulk re-compaction: an operator wants many old sessions summarised, when there is time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,8 @@ class TriggerRules:
     output is shortened before a model is asked, `enters_open_turn` that closed groups of a turn
     that is still open may be taken. `hygiene` passes have time limits and a cooldown of their own;
     `folds_at_once` means a placeholder as soon as the summariser fails once, whatever the
-    configuration says.
+    configuration says; `leaves_unchanged` that a pass without a summary changes nothing: neither
+    placeholder nor reset.
     """
 
     strength: int
@@ -47,6 +50,7 @@ class TriggerRules:
     enters_open_turn: bool = False
     hygiene: bool = False
     folds_at_once: bool = False
+    leaves_unchanged: bool = False
 
 
 _ERROR = TriggerRules(
@@ -63,6 +67,8 @@ RULES: dict[Trigger, TriggerRules] = {
     Trigger.HEAL: TriggerRules(
         1, honours_cooldown=False, honours_thrash=False, honours_no_op=False, prunes_first=False
     ),
+    # An endpoint that fails overnight must not leave thousands of placeholders behind.
+    Trigger.RECOMPACT: TriggerRules(3, prunes_first=False, leaves_unchanged=True),
     Trigger.IDLE: TriggerRules(5),
     Trigger.ENGINE: TriggerRules(8),
     Trigger.AFTER_RESPONSE: TriggerRules(10, enters_open_turn=True),
@@ -96,7 +102,8 @@ RULES: dict[Trigger, TriggerRules] = {
 }
 
 BATCH_QUEUE = "batch"
-"""The queue of all of them; bulk re-compaction has one of its own."""
+"""The queue of all that follows from what somebody does; passes over idle sessions are bulk
+work."""
 
 
 def rules_of(trigger: str) -> TriggerRules:

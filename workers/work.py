@@ -22,15 +22,16 @@ from workers.micro.job import run_micro
 from workers.micro.outcomes import Failed, PassOutcome
 from workers.pruning.job import run_prune
 from workers.pruning.outcomes import PruneOutcome
+from workers.recompaction import feed
 from workers.reconcile import ring_bulk
 from workers.told_passes import Run, tell_crash, tell_run
 from workers.turn import run_turn
 from workers.workshop import Workshop
 
-Outcome: TypeAlias = PassOutcome | BatchOutcome | PruneOutcome
-"""What became of a pass of any kind."""
-
 log = logging.getLogger(__name__)
+
+JobOutcome: TypeAlias = PassOutcome | BatchOutcome | PruneOutcome
+"""What became of one pass of a job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class Worked:
     than was rung for where it was another owner's turn."""
 
     kind: JobKind
-    passes: tuple[Outcome, ...]
+    passes: tuple[JobOutcome, ...]
     due: tuple[DueJob, ...]
     signals: tuple[Signal, ...] = ()
     session: str = ""
@@ -138,6 +139,7 @@ def _run_and_tell(shop: Workshop, claim: Claim) -> Worked | Crashed:
     except Exception as error:  # noqa: BLE001 - whatever it is, the job's row says so
         done = _crashed(shop, claim, error)
     if claim.queue == BULK_QUEUE:
+        feed(shop.database, actor=shop.actor)
         done = replace(done, due=(*done.due, *ring_bulk(shop)))
     _tell(claim, done, time.monotonic() - begun)
     return done

@@ -76,6 +76,11 @@ class Workshop:
     rota: Rota = field(default_factory=Rota)
 
     @property
+    def actor(self) -> str:
+        """Who does what this process does, for the audit trail."""
+        return f"worker {self.holder}"
+
+    @property
     def lease_ms(self) -> int:
         """How long a claim lasts without renewal."""
         return int(self.settings.current().worker.lease_seconds * 1000)

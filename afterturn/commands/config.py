@@ -18,7 +18,6 @@ from afterturn.invocation import Invocation
 from afterturn.plain_help import Command, Group
 from afterturn.summarisers import describe_summarisers, summariser_names
 from afterturn.words import facts
-from workers.planned_settings import WITHOUT_EFFECT
 from workers.setting_errors import SettingsError
 from workers.settings import Settings
 from workers.settings_file import load_settings, settings_path
@@ -60,7 +59,6 @@ def check(
                 "database_url": masked_url(settings.database_url),
                 "broker_url": masked_url(settings.broker_url) if settings.broker_url else None,
                 "summarisers": names,
-                "without_effect": _without_effect(settings),
             }
         )
         return
@@ -71,12 +69,6 @@ def check(
 def show_example() -> None:
     """Print a configuration file with every setting at its default, each explained."""
     Output().text(files("afterturn").joinpath("config.example.yaml").read_text("utf-8"))
-
-
-def _without_effect(settings: Settings) -> list[str]:
-    """Keys that the file sets and that nothing reads in this version."""
-    given = {f"compression.{name}" for name in settings.compression.model_fields_set}
-    return sorted(given & WITHOUT_EFFECT)
 
 
 def _show(output: Output, place: Path, settings: Settings) -> None:
@@ -92,7 +84,3 @@ def _show(output: Output, place: Path, settings: Settings) -> None:
         "",
         Text("The configuration is good.", style="green"),
     )
-    if idle := _without_effect(settings):
-        output.notice(
-            f"Checked, but without effect in this version: {', '.join(idle)}.", style="yellow"
-        )

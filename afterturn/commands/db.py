@@ -1,4 +1,4 @@
-"""`afterturn db upgrade` and `afterturn db current`."""
+"""`afterturn db upgrade`, `afterturn db current` and `afterturn db reindex`."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import typer
+from rich.progress import Progress
 
 from afterturn.commands.options import AsJson
 from afterturn.console import Output
 from afterturn.database_file import NoDatabaseFile, missing_file
 from afterturn.invocation import Invocation
 from afterturn.plain_help import Command, Group
-from storage import migrate
+from afterturn.words import count
+from storage import migrate, search
 from storage.engine import Database, open_database
+from storage.search import Rebuilt
 from workers.urls import masked_url
 
 application = typer.Typer(
@@ -55,6 +58,35 @@ def current(context: typer.Context, as_json: AsJson = False) -> None:
         output.show(
             f"{place} is at revision {revision or 'none'}, this version needs {needed}: "
             "run `afterturn db upgrade`."
+        )
+
+
+@application.command(cls=Command)
+def reindex(context: typer.Context, as_json: AsJson = False) -> None:
+    """Build the search index anew, while everything goes on, and drop the old one.
+
+    For one that `afterturn doctor` finds broken or outdated.
+    """
+    output = Output(as_json=as_json)
+    with Invocation.of(context).database() as (database, _):
+        rebuilt = _rebuild(output, database)
+    if as_json:
+        output.document({"messages": rebuilt.messages, "summaries": rebuilt.summaries})
+    else:
+        output.show(
+            f"Indexed {count(rebuilt.messages, 'message')} and "
+            f"{count(rebuilt.summaries, 'summary', 'summaries')} anew."
+        )
+
+
+def _rebuild(output: Output, database: Database) -> Rebuilt:
+    if not output.progress.is_terminal:
+        return search.rebuild(database)
+    with Progress(console=output.progress, transient=True) as progress:
+        task = progress.add_task("indexing", total=None)
+        return search.rebuild(
+            database,
+            progress=lambda done, total: progress.update(task, completed=done, total=total),
         )
 
 

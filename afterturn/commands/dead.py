@@ -9,6 +9,7 @@ from typing import Annotated, TypeVar
 import typer
 from sqlalchemy import Connection
 
+from afterturn.actor import person
 from afterturn.commands.options import AsJson
 from afterturn.console import Output
 from afterturn.dead_tables import dead_document, show_dead, show_dead_one
@@ -16,7 +17,8 @@ from afterturn.exits import CommandError, Exit
 from afterturn.invocation import Invocation
 from afterturn.plain_help import Command, Group
 from afterturn.words import count
-from storage import dead_jobs, job_records
+from storage import audit, dead_jobs, job_records
+from storage.audit import AuditAction
 from storage.dead_jobs import Retried
 from storage.engine import Database
 from storage.jobs import JobKind
@@ -117,6 +119,7 @@ def retry(
     with Invocation.of(context).database() as (database, _):
 
         def again(connection: Connection, ids: Collection[int]) -> list[Retried]:
+            _note(connection, database, AuditAction.JOB_RETRIED, ids)
             return dead_jobs.retry(connection, database, ids)
 
         retried = (
@@ -162,6 +165,7 @@ def drop(
     with Invocation.of(context).database() as (database, _):
 
         def close(connection: Connection, ids: Collection[int]) -> list[int]:
+            _note(connection, database, AuditAction.JOB_DROPPED, ids)
             return dead_jobs.drop(connection, database, ids)
 
         if reason is None:
@@ -177,6 +181,24 @@ def drop(
         output.document({"dropped": dropped})
         return
     output.tell(f"Dropped {count(len(dropped), 'dead job')}. Nothing of a session was changed.")
+
+
+def _note(
+    connection: Connection, database: Database, action: AuditAction, ids: Collection[int]
+) -> None:
+    """Note in the audit trail what is done with dead jobs."""
+    for job_id in ids:
+        dead = dead_jobs.find(connection, job_id)
+        if dead is not None:
+            audit.record(
+                connection,
+                database,
+                action,
+                actor=person(),
+                owner=dead.owner,
+                session=dead.session,
+                facts={"job": job_id, "kind": dead.kind, "reason": dead.reason},
+            )
 
 
 def _check_choice(jobs: Sequence[int] | None, reason: str | None) -> None:

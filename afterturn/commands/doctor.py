@@ -21,6 +21,7 @@ from afterturn.doctor.finding import Finding, Status
 from afterturn.doctor.guards import check_breakers, check_sessions
 from afterturn.doctor.jobs import check_jobs
 from afterturn.doctor.packages import check_packages
+from afterturn.doctor.search import check_search
 from afterturn.doctor.slowness import check_slowness
 from afterturn.doctor.summariser import check_summarisers
 from afterturn.exits import Exit
@@ -41,7 +42,7 @@ def doctor(
     ] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Check configuration, database, broker, workers, jobs, summariser and installation.
+    """Check configuration, database, search, broker, workers, jobs, summariser and installation.
 
     Changes nothing, but sends one tiny real request to each configured model.
     With --no-ask-model it does not.
@@ -69,6 +70,7 @@ def _examine(config: Path | None, *, ask_model: bool) -> Iterator[Finding]:
         yield from check_broker(settings.broker_url)
         try:
             if database is not None:
+                yield check_search(database)
                 yield from check_jobs(database)
                 yield check_sessions(database, settings.compression)
                 yield from check_breakers(database, settings, os.environ)

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from sqlalchemy import Connection
 
+from afterturn.actor import person
 from afterturn.commands.options import AsJson
 from afterturn.console import Output
 from afterturn.exits import CommandError, Exit
@@ -19,7 +20,8 @@ from afterturn.invocation import Invocation
 from afterturn.lookup import find_session
 from afterturn.plain_help import Command, Group
 from afterturn.session_documents import guard_document
-from storage import endpoints, guards, sessions
+from storage import audit, endpoints, guards, sessions
+from storage.audit import AuditAction
 from storage.engine import Database
 from storage.guards import GuardName, GuardRecord, HeldSession
 from storage.sessions import SessionRecord
@@ -120,6 +122,16 @@ def clear(
             held = guards.read_all(connection, database, record.key)
             cleared = {one: held[one] for one in held if not wanted or one in wanted}
             guards.clear(connection, record.key, *cleared)
+            if cleared:
+                audit.record(
+                    connection,
+                    database,
+                    AuditAction.GUARD_CLEARED,
+                    actor=person(),
+                    owner=record.owner,
+                    session=record.id,
+                    facts={"guards": [one.value for one in cleared]},
+                )
     if as_json:
         output.document({"session": session, "cleared": list(cleared), "closed": closed})
         return
@@ -167,6 +179,13 @@ def _close(
     closed = [state.name for state in chosen if state.is_open or state.probing]
     for name in closed:
         endpoints.close_breaker(connection, name)
+        audit.record(
+            connection,
+            database,
+            AuditAction.BREAKER_CLOSED,
+            actor=person(),
+            facts={"endpoint": name},
+        )
     return closed
 
 

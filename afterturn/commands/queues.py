@@ -7,7 +7,9 @@ from difflib import get_close_matches
 from typing import Annotated
 
 import typer
+from sqlalchemy import Connection
 
+from afterturn.actor import person
 from afterturn.commands.options import AsJson
 from afterturn.compaction.progress import show_progress
 from afterturn.console import Output
@@ -17,7 +19,9 @@ from afterturn.invocation import Invocation
 from afterturn.plain_help import Command, Group
 from afterturn.queue_look import look_at_broker, look_at_queues, queues_document, show_queues
 from afterturn.words import count
-from storage import backlog, queue_states
+from storage import audit, backlog, queue_states
+from storage.audit import AuditAction
+from storage.engine import Database
 from tasks.names import QUEUES
 
 GO_ON = "`afterturn queues resume --all` lets them go on."
@@ -60,6 +64,7 @@ def pause(
     chosen = _known(names, QUEUES)
     with Invocation.of(context).database() as (database, _), database.write() as connection:
         queue_states.pause(connection, database, chosen, reason=reason)
+        _note(connection, database, AuditAction.QUEUE_PAUSED, chosen)
     if as_json:
         output.document({"paused": chosen})
         return
@@ -88,6 +93,8 @@ def resume(
         paused = [queue.name for queue in queue_states.paused(connection)]
         chosen = paused if every else _known(names or [], {*QUEUES, *paused})
         resumed = queue_states.resume(connection, chosen)
+        if resumed:
+            _note(connection, database, AuditAction.QUEUE_RESUMED, resumed)
     if as_json:
         output.document({"resumed": resumed})
         return
@@ -121,6 +128,7 @@ def drain(
     with Invocation.of(context).database() as (database, _):
         with database.write() as connection:
             queue_states.pause(connection, database, QUEUES, reason=reason)
+            _note(connection, database, AuditAction.QUEUE_PAUSED, QUEUES)
         try:
             with show_progress(output.progress) as progress:
                 running = wait_until_idle(database, progress, seconds=timeout)
@@ -145,6 +153,13 @@ def drain(
         )
     if running:
         raise typer.Exit(Exit.FAILED)
+
+
+def _note(
+    connection: Connection, database: Database, action: AuditAction, names: Collection[str]
+) -> None:
+    facts = {"queues": list(names)}
+    audit.record(connection, database, action, actor=person(), facts=facts)
 
 
 def _known(names: Sequence[str], known: Collection[str]) -> list[str]:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from threading import Event
 
+from afterturn.actor import person
 from afterturn.compaction.background import until_done
 from afterturn.compaction.interruptible import Interruptible
 from afterturn.compaction.progress import Steps, show_progress
@@ -64,7 +65,7 @@ def ask(
         settings = settings.model_copy(update={"broker_url": None})
     with database.read() as connection:
         after = attempts.last_id(connection, session.key)
-    with Gateway(settings, owner=session.owner, database=database) as gateway:
+    with Gateway(settings, owner=session.owner, database=database, actor=person()) as gateway:
         asked = gateway.compact(
             session.id,
             focus=wishes.focus or None,

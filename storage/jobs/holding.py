@@ -155,17 +155,20 @@ def release(
     """Put the job back to due, to be run `delay_ms` from now. The fence stays.
 
     A stronger trigger that arrived meanwhile takes the job over, and does not wait. Without
-    `attempt_counts` the attempt is given back, as for a graceful stop; `tries` are the summaries
+    `attempt_counts` the attempt is given back, as for a graceful stop; where a `reason` is given
+    too, the job has come to an end that was foreseen, and so no claim before it counts any more:
+    only three claims in a row that ended without a word make a job dead. `tries` are the summaries
     asked for in vain so far, None leaves them. Raises `FenceLost`.
     """
     stronger = stronger_came()
     now = database.now()
+    spent = _J.attempt if attempt_counts else _J.attempt - 1
     _write(
         connection,
         claim,
         {
             "state": JobState.DUE,
-            "attempt": _J.attempt - (0 if attempt_counts else 1),
+            "attempt": spent if attempt_counts or reason is None else 0,
             "tries": case((stronger, 0), else_=_J.tries if tries is None else tries),
             "run_at": case((stronger, now), else_=now + delay_ms),
             "reason": reason,

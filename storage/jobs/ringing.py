@@ -54,31 +54,36 @@ def ring_due(
 
 def ring_bulk(connection: Connection, database: Database, *, at_once: int) -> list[DueJob]:
     """Jobs of the bulk queue to ring for, so that `at_once` of them are under way: rung for, or
-    running. Those that wait longest come first; notes the ring.
+    running. Owners are served in turn, of each the job that waits longest; notes the ring.
 
     What nobody was rung for is not worked, so bulk work neither fills the broker nor takes every
     worker from what people wait for. None while the queue is paused.
     """
-    queue_states.hold(connection, BULK_QUEUE)
-    free = at_once - _bulk_under_way(connection, at_once)
-    if free <= 0:
-        return []
-    waiting = select(_J.id).where(*_waiting_bulk(database)).order_by(_J.run_at, _J.id).limit(free)
-    # Read first: PostgreSQL would rather run the whole update as one scan.
-    ids = connection.execute(waiting).scalars().all()
-    rows = connection.execute(
-        update(_J)
-        .where(_J.id.in_(ids), *_waiting_bulk(database))
-        .values(rung_at=database.now())
-        .returning(*DUE_COLUMNS)
-    ).all()
-    return [due_job(row) for row in sorted(rows, key=lambda row: ids.index(row.id))]
+    last = queue_states.hold(connection, BULK_QUEUE)
+    rung: list[DueJob] = []
+    for _ in range(at_once - _bulk_under_way(connection, at_once)):
+        row = _next_bulk(connection, database, after=last)
+        if row is None:
+            break
+        connection.execute(update(_J).where(_J.id == row.id).values(rung_at=database.now()))
+        last = row.owner
+        rung.append(due_job(row))
+    if rung:
+        queue_states.note_served(connection, BULK_QUEUE, last)
+    return rung
 
 
 def any_bulk(connection: Connection, database: Database, *, at_once: int) -> bool:
     """Whether `ring_bulk` would find something. Takes no lock."""
     waiting = connection.execute(select(_J.id).where(*_waiting_bulk(database)).limit(1))
     return waiting.first() is not None and _bulk_under_way(connection, at_once) < at_once
+
+
+def count_bulk(connection: Connection, *, at_most: int) -> int:
+    """How many bulk jobs wait for their turn, counted up to `at_most`."""
+    waiting = select(_J.id).where(sql(WAITING_BULK_JOB)).limit(at_most)
+    found = connection.execute(select(func.count()).select_from(waiting.subquery()))
+    return int(found.scalar_one())
 
 
 def any_due(
@@ -133,6 +138,17 @@ def _unrung(database: Database, again_after_ms: int, at_latest_ms: int | None) -
         or_(_J.rung_at.is_(None), rung_long_ago),
         NOT_PAUSED,
     )
+
+
+def _next_bulk(connection: Connection, database: Database, *, after: str | None) -> Any:
+    waiting = (
+        select(*DUE_COLUMNS, _J.owner)
+        .where(*_waiting_bulk(database))
+        .order_by(_J.owner, _J.run_at, _J.id)
+        .limit(1)
+    )
+    behind = after is not None and connection.execute(waiting.where(_J.owner > after)).first()
+    return behind or connection.execute(waiting).first()
 
 
 def _waiting_bulk(database: Database) -> tuple[Any, ...]:

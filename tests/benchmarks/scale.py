@@ -14,6 +14,9 @@ class Scale:
     times, database growth over `growth_passes` passes, and a rate `repeats` times. Two workers
     share `crowd` sessions, or `nothings` tasks that do nothing. `outage` turns are finished
     without a broker. Of `sessions` and of `few_sessions` sessions `idle` ones are idle.
+    `archive` and `small_archive` are messages that are searched, and of the known items in them
+    every `every_known_item`-th is looked for.
+    `old_sessions` are re-compacted beside live turns.
     """
 
     long: int
@@ -30,6 +33,10 @@ class Scale:
     sessions: int
     few_sessions: int
     idle: int
+    archive: int
+    small_archive: int
+    every_known_item: int
+    old_sessions: int
 
 
 FULL = Scale(
@@ -47,6 +54,10 @@ FULL = Scale(
     sessions=1_000_000,
     few_sessions=10_000,
     idle=1_000,
+    archive=1_000_000,
+    small_archive=10_000,
+    every_known_item=1,
+    old_sessions=2_000,
 )
 """The sizes that the bars are set for."""
 
@@ -65,5 +76,9 @@ TINY = Scale(
     sessions=60,
     few_sessions=20,
     idle=10,
+    archive=300,
+    small_archive=100,
+    every_known_item=500,
+    old_sessions=4,
 )
 """Just enough for everything to happen once; its figures mean nothing."""

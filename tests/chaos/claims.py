@@ -24,7 +24,8 @@ _SLACK_MS = 50
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A job was held from `since` to `until` (milliseconds since 1970)."""
+    """A job was held from `since` to `until` (milliseconds since 1970). `given_back` says that its
+    holder stopped in good order before the job was done."""
 
     session_key: int
     job_id: int
@@ -33,6 +34,7 @@ class Claim:
     since: int
     until: int
     rescued: bool
+    given_back: bool
 
     def overlaps(self, spans: Iterable[Span]) -> bool:
         """Whether the job was held in one of these."""
@@ -60,6 +62,7 @@ def claims_of(diary: Sequence[Entry]) -> list[Claim]:
                     since=begun.at,
                     until=entry.at,
                     rescued=entry.rescued,
+                    given_back=entry.given_back,
                 )
             )
     return claims
@@ -103,10 +106,11 @@ def check_writers(diary: Sequence[Entry], name_of: Names) -> Iterator[str]:
 def check_dead(
     dead: Sequence[int], claims: Sequence[Claim], struck: Callable[[Claim], bool]
 ) -> Iterator[str]:
-    """A job is dead only where its last claims were all lost with what held them: nobody can tell
-    such a job from one that kills its process."""
+    """A job is dead only where its last claims, but for those that were given back, were all lost
+    with what held them: nobody can tell such a job from one that kills its process."""
     for job in dead:
-        last = [claim for claim in claims if claim.job_id == job][-MOST_ATTEMPTS:]
+        its = [claim for claim in claims if claim.job_id == job and not claim.given_back]
+        last = its[-MOST_ATTEMPTS:]
         lost = [claim.rescued and struck(claim) for claim in last]
         if lost != [True] * MOST_ATTEMPTS:
             yield f"job {job} is dead without cause"

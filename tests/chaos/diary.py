@@ -113,6 +113,11 @@ class Entry:
         silent = self.reason == "the worker went silent"
         return self.left and silent and self.state != "done" and bool(self.attempt)
 
+    @property
+    def given_back(self) -> bool:
+        """Whether the holder gave the job back as it stopped, with attempts of others before it."""
+        return self.left and self.state == "due" and self.reason is None and bool(self.attempt)
+
 
 def begin_diary(database: Database) -> None:
     """Keep it from now on."""

@@ -72,6 +72,11 @@ configurations = st.fixed_dictionaries(
         "progress_notices": st.booleans(),
     }
 )
+PRUNING = {
+    "proactive_prune_tokens": 300,
+    "proactive_prune_min_result_chars": 200,
+    "proactive_prune_min_reclaim_tokens": 100,
+}
 places = st.integers(0, 60)
 wishes: st.SearchStrategy[dict[str, Any]] = st.one_of(
     st.just({}),
@@ -122,7 +127,7 @@ class Sessions(RuleBasedStateMachine):
     def begin(
         self, compression: dict[str, Any], window: int, first: list[AnyShape], more: int
     ) -> None:
-        self.stage = Stage(self.database, window=window, **compression)
+        self.stage = Stage(self.database, window=window, **PRUNING, **compression)
         for shape in (*first, *[Shape(Kind.TOOLS)] * more):
             self.stage.say(0, shape)
 

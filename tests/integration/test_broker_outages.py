@@ -22,6 +22,7 @@ from tests.gateways import gateway_on, migrated
 from tests.integration.test_workers import (
     Host,
     asking,
+    end,
     has_answered,
     markers,
     say_turns,
@@ -86,9 +87,7 @@ class Outage:
         # Rings are taken again, too.
         self.say(60, 4)
         wait_until_quiet(self.database)
-        for child in (*workers, self.beat):
-            child.terminate()
-        assert [child.wait(30) for child in (*workers, self.beat)] == [0] * (1 + len(workers))
+        end(self.beat, *workers)
 
 
 @pytest.fixture

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
+from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import text as sql
 
 from storage import jobs, queue_states
 from storage.engine import Database
@@ -14,7 +16,18 @@ from storage.models import BULK_QUEUE
 from tasks.names import RECOMPACT
 from tests.at_once import at_once, succeeded
 from tests.counting import counted
-from tests.gateways import rows_of, url_of
+from tests.gateways import gateway_on, migrated, rows_of, url_of
+from tests.integration.test_workers import (
+    COMPRESSION,
+    Host,
+    asking,
+    end,
+    has_answered,
+    say_turns,
+    wait_until_quiet,
+)
+from tests.model_server import ModelServer
+from tests.processes import Processes
 from tests.stored_jobs import AGAIN_MS, LEASE_MS, Worker
 from tests.stored_session import StoredSession
 from workers.local_summariser import LocalSummariser
@@ -83,6 +96,27 @@ def test_the_usual_rings_are_not_for_them_but_for_those_that_were_lost(worker: W
     assert sorted(job.id for job in late.ring()) == sorted(job.id for job in (*due[:AT_ONCE], live))
 
 
+def test_owners_are_served_in_turn_whoever_has_more_and_came_first(worker: Worker) -> None:
+    database = worker.database
+    due = {
+        owner: [
+            StoredSession.create(database, f"{number}", owner=owner).make_due(
+                JobKind.BATCH, queue=BULK_QUEUE, trigger="recompact"
+            )
+            for number in range(count)
+        ]
+        for owner, count in (("many", 10), ("few", 2), ("one", 1))
+    }
+    served: list[DueJob] = []
+    for _ in range(13):
+        with database.write() as connection:
+            (job,) = jobs.ring_bulk(connection, database, at_once=1)
+        served.append(job)
+        worker.finish(worker.take(job))
+    turns = [due["few"][0], due["many"][0], due["one"][0], due["few"][1]]
+    assert served == [*turns, *due["many"][1:]]
+
+
 def test_a_worker_that_dies_does_not_keep_its_place(worker: Worker) -> None:
     due = bulk(worker.database, 4)
     for job in ring(worker):
@@ -147,3 +181,51 @@ def test_all_are_worked_in_the_end_and_none_beside_their_places(database: Databa
     with counted(database) as work:
         assert reconcile(shop) == []
     assert work.rows_written == 0
+
+
+def test_live_work_finds_a_worker_while_idle_sessions_wait_for_the_model(
+    sqlite_url: str, redis_url: str, processes: Processes, tmp_path: Path, model: ModelServer
+) -> None:
+    host = Host(
+        processes,
+        tmp_path,
+        sqlite_url,
+        redis_url,
+        auxiliary=asking(model),
+        compression={**COMPRESSION, "idle_compact_after_seconds": 1.0},
+        schedule={"idle_seconds": 1.0, "reconcile_seconds": 1.0},
+        worker={"lease_seconds": 5.0, "bulk_at_once": 2},
+    )
+    running = "SELECT queue FROM jobs WHERE state = 'running' ORDER BY queue"
+    with (
+        migrated(sqlite_url) as database,
+        gateway_on(sqlite_url, broker_url=redis_url) as gateway,
+    ):
+        has_answered(database, model)
+        for place in range(6):
+            session = gateway.open_session(f"idle-{place}", context_window=128_000)
+            say_turns(gateway, session, 100 * place, 16)
+        forget_what_is_due(database)
+        with model.hold():
+            # It works four jobs at a time.
+            worker, beat = host.start_worker("one"), host.start_beat()
+            model.wait_for_requests(2, timeout=60)
+            say_turns(gateway, gateway.open_session("live", context_window=128_000), 0, 16)
+            model.wait_for_requests(3, timeout=60)
+            in_hand = rows_of(database, running)
+            assert in_hand == [("micro",), (BULK_QUEUE,), (BULK_QUEUE,)]
+            assert jobs_waiting(database) == 4
+        wait_until_quiet(database)
+        end(beat, worker)
+
+
+def forget_what_is_due(database: Database) -> None:
+    """Let nothing be left to do but what becomes due by being idle."""
+    with database.write() as connection:
+        connection.execute(sql("DELETE FROM jobs"))
+        connection.execute(sql("UPDATE sessions SET decided_turns = turns"))
+
+
+def jobs_waiting(database: Database) -> int:
+    with database.read() as connection:
+        return jobs.count_bulk(connection, at_most=100)

@@ -289,17 +289,6 @@ def test_a_good_configuration_is_told_without_its_secrets(
         assert "broker:6379" in shown
 
 
-def test_settings_that_nothing_reads_yet_are_pointed_out(url: str, tmp_path: Path) -> None:
-    file = tmp_path / "config.yaml"
-    file.write_text("compression:\n  proactive_prune_tokens: 50000\n  protect_last_n: 10\n")
-    people = invoke("config", "check", "--file", str(file))
-    assert people.code == Exit.OK
-    assert "compression.proactive_prune_tokens" in people.err
-    assert "protect_last_n" not in people.err
-    programs = invoke("config", "check", "--file", str(file), "--json").document
-    assert programs["without_effect"] == ["compression.proactive_prune_tokens"]
-
-
 @pytest.mark.parametrize(
     ("broker", "told"),
     [
@@ -522,7 +511,7 @@ def test_a_worker_takes_jobs_from_the_broker_and_is_seen_by_the_doctor(
     workers = {c["check"]: c for c in invoke("doctor", "--json").document["checks"]}["workers"]
     assert workers["status"] == "warn"
     assert "afterturn-" in workers["detail"]
-    assert "nobody works batch, upkeep" in workers["detail"]
+    assert "nobody works batch, prune, upkeep" in workers["detail"]
     child.terminate()
     assert child.wait(20) == 0
     assert "turns.finalize" in child.output

@@ -41,7 +41,10 @@ TURNS = 16
 LEASE_MS = 60_000
 AFTER_LEASE_MS = LEASE_MS + 1000
 
-OF_A_PASS = {"messages", "summaries", "sessions", "cursors", "attempts", "guards", "answers"}
+OF_A_PASS = {
+    *("messages", "summaries", "sessions", "cursors", "attempts", "guards", "answers"),
+    "search_pending",  # the new summary, noted for the index
+}
 CHANGED_AT = {
     "claimed": {"jobs"},
     "planned": {"jobs"},

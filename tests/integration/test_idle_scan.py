@@ -54,7 +54,7 @@ def test_a_session_is_compacted_when_it_was_idle_for_as_long_as_configured(
         assert scan_idle(play.shop) == IdleScan()
     with later(database, HOUR) as play:
         assert scan_idle(play.shop) == IdleScan(looked_at=1, due=1)
-        assert idle_jobs(database) == [("batch", 5, "due")]
+        assert idle_jobs(database) == [("recompact", 5, "due")]
         (worked,) = play.work_off()
         assert [type(one).__name__ for one in worked.passes] == ["Compacted"]
 
@@ -182,7 +182,7 @@ def test_those_that_rest_do_not_hide_those_behind_them(database: Database) -> No
         assert scan_idle(play.shop) == IdleScan(looked_at=250)
 
 
-def test_while_many_passes_wait_for_a_worker_none_is_added(database: Database) -> None:
+def test_while_much_bulk_work_waits_none_is_added(database: Database) -> None:
     many(database, 3)
     with database.write() as connection:
         connection.execute(
@@ -195,9 +195,9 @@ def test_while_many_passes_wait_for_a_worker_none_is_added(database: Database) -
         )
         connection.execute(
             sql(
-                "INSERT INTO jobs (session_key, owner, kind, queue, trigger, run_at, rung_at,"
-                " created_at, updated_at) SELECT \"key\", owner, 'batch', 'batch', 'engine', 1, 2,"
-                " 1, 1 FROM sessions WHERE owner = 'p'"
+                "INSERT INTO jobs (session_key, owner, kind, queue, trigger, run_at, created_at,"
+                " updated_at) SELECT \"key\", owner, 'batch', 'recompact', 'idle', 1, 1, 1"
+                " FROM sessions WHERE owner = 'p'"
             )
         )
     with later(database, 0) as play:

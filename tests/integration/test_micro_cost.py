@@ -136,7 +136,12 @@ def test_a_pass_writes_the_same_rows_by_the_same_statements_at_200_and_at_20000_
     # The exchange (three rows), the old marker and the new one, and the bookkeeping.
     assert {cost.micro_job.writes["messages"] for cost in long} == {2}
     assert max(cost.micro_job.rows_written for cost in long) <= 3 + 2 + 15
-    assert {cost.finalize.rows_written for cost in long} == {4 + 3}
+    assert {cost.finalize.rows_written for cost in long} == {4 + 3 + noted(database, 4)}
+
+
+def noted(database: Database, messages: int) -> int:
+    """How many rows a trigger writes for the search index, where the driver counts them in."""
+    return messages if database.dialect == "sqlite" else 0
 
 
 def test_a_turn_is_appended_by_one_statement_per_table_whatever_its_length(
@@ -150,7 +155,8 @@ def test_a_turn_is_appended_by_one_statement_per_table_whatever_its_length(
                 play.gateway.finalize_turn(session, turn(1, tools=tools))
             assert work.writes == expected
             assert work.statements == 4
-            assert work.rows_written == 3 + 2 + 2 * tools
+            messages = 2 + 2 * tools
+            assert work.rows_written == 3 + messages + noted(database, messages)
         with counted(play.database) as work:
             play.gateway.append(session, turn(1))
         assert work.writes == {"sessions": 1, "turn_events": 1, "messages": 1}

@@ -48,6 +48,7 @@ from tests.stored_session import later
 from workers.breaker import FIRST_OPEN_MS, LOOK_SOON_MS
 from workers.gate import Permit, SharedGate
 from workers.micro.outcomes import Absorbed, Failed, NothingLeft, Skipped
+from workers.pruning.outcomes import NothingToPrune
 from workers.rates import Limits
 from workers.retry import RetryPolicy
 from workers.routes import route_name
@@ -56,7 +57,7 @@ from workers.settings_file import SettingsSource
 from workers.summariser.build import FollowingSummariser
 from workers.summariser.client import OpenAISummariser
 from workers.summarising import ErrorClass
-from workers.work import Outcome
+from workers.work import JobOutcome
 
 TURNS = 16
 
@@ -152,9 +153,9 @@ def cursor(play: Play, session: Session) -> int:
         return cursors.read(connection, session.key, CursorName.MICRO)
 
 
-def micro_outcomes(play: Play, most: int) -> list[Outcome]:
+def micro_outcomes(play: Play, most: int) -> list[JobOutcome]:
     """Work at most `most` jobs and give what became of their passes."""
-    outcomes: list[Outcome] = []
+    outcomes: list[JobOutcome] = []
     for _ in range(most):
         done = play.work_one()
         if done is None:
@@ -391,7 +392,8 @@ def test_a_cooldown_that_begins_while_a_job_waits_holds_it_back_until_it_ends(
                 subject=play.shop.summariser.fingerprint,
                 hold_ms=600_000,
             )
-        assert all(isinstance(outcome, NothingLeft) for outcome in micro_outcomes(play, 2))
+        idle = (NothingLeft, NothingToPrune)
+        assert all(isinstance(outcome, idle) for outcome in micro_outcomes(play, 2))
         assert not model.requests
         with play.database.write() as connection:
             guards.clear(connection, session.key, GuardName.COOLDOWN)

@@ -11,7 +11,7 @@ from sqlalchemy import text as sql
 from storage.engine import Database
 from storage.jobs import MAX_CRASHES
 from tests.gateways import gateway_on, migrated, rows_of
-from tests.integration.test_workers import Host, say_turns
+from tests.integration.test_workers import Host, end, say_turns
 from tests.processes import Processes
 from tests.waiting import wait_until
 
@@ -49,8 +49,7 @@ def test_a_job_that_kills_its_process_is_dead_after_three_starts_and_is_not_star
         assert rows_of(database, "SELECT attempt, reason FROM jobs WHERE kind = 'micro'") == [
             (MAX_CRASHES, "the worker went silent")
         ]
-        beat.terminate()
-        assert beat.wait(30) == 0
+        end(beat)
 
 
 def has_begun(database: Database, times: int) -> bool:

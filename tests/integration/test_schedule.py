@@ -20,7 +20,7 @@ from tasks.names import FORGET, RECONCILE, SCAN_IDLE, SWEEP, TEND, UPKEEP
 from tasks.upkeep import tick
 from tests.conversations import turn
 from tests.gateways import gateway_on, migrated, rows_of, url_of
-from tests.integration.test_workers import Host, open_jobs, wait_until_quiet
+from tests.integration.test_workers import Host, end, open_jobs, wait_until_quiet
 from tests.play import Play, Turn, playing
 from tests.processes import Processes
 from tests.waiting import wait_until
@@ -107,11 +107,8 @@ def test_two_beats_tick_as_often_as_one(
             folder.mkdir()
             beats.append(host.start_beat(folder))
         wait_until(lambda: taken(database).get(RECONCILE, 0) >= 5, "five seconds pass", 60)
-        for beat in beats:
-            beat.terminate()
-        assert [beat.wait(30) for beat in beats] == [0, 0]
-        worker.terminate()
-        assert worker.wait(30) == 0
+        end(beats[0])
+        end(beats[1], worker)
         # Each tick has one row, and what a second message for it came to is in the log.
         ticks = worker.output.count("upkeep.reconcile")
         assert ticks > taken(database)[RECONCILE]

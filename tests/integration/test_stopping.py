@@ -14,6 +14,7 @@ from tests.gateways import gateway_on, migrated, rows_of
 from tests.integration.test_workers import (
     Host,
     asking,
+    end,
     has_answered,
     markers,
     open_jobs,
@@ -157,9 +158,7 @@ def test_a_rolling_restart_of_all_workers_under_load_loses_nothing_and_pays_for_
             children[number].wait_for("READY")
         say(32, 8)
         wait_until_quiet(database, 120)
-        for child in children:
-            child.terminate()
-        assert [child.wait(30) for child in children] == [0, 0, 0]
+        end(*children)
         asked_for = [json.dumps(request["messages"]) for request in model.requests]
         assert len(asked_for) == len(set(asked_for)) > 2 * len(names)
         assert len(markers(database)) == len(names)

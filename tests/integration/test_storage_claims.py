@@ -118,6 +118,23 @@ def test_a_job_released_is_due_again_with_its_fence(worker: Worker, session: Sto
     assert (again.attempt, again.fence) == (2, 2)
 
 
+def test_only_claims_in_a_row_that_ended_without_a_word_count(
+    worker: Worker, session: StoredSession
+) -> None:
+    due = session.make_due()
+    for hours in range(6):
+        later = worker.after(hours * 60 * MINUTE)
+        if hours % 2:
+            # The model failed: that was foreseen, and is counted elsewhere.
+            claim = later.take(due)
+            later.release(claim, delay_ms=0, reason="timeout", attempt_counts=False)
+        else:
+            later.take(due)
+            assert worker.after(hours * 60 * MINUTE + LEASE_MS + 1).rescue() == 1
+        assert worker.job(due.id).state is JobState.DUE
+    assert worker.job(due.id).attempt == 0
+
+
 def test_an_attempt_can_be_given_back_and_the_fence_never(
     worker: Worker, session: StoredSession
 ) -> None:

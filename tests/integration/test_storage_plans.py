@@ -217,8 +217,8 @@ HOT: dict[str, tuple[Call, set[str]]] = {
         {"ix_messages_turns"},
     ),
     "restore pruned": (lambda d, c: pruned.restore(c, BUSY), {"ix_messages_pruned"}),
-    "restore copies": (
-        lambda d, c: pruned.restore_copies(c, BUSY, cut=ARCHIVED),
+    "restore for rewind": (
+        lambda d, c: pruned.restore_for_rewind(c, BUSY, cut=ARCHIVED),
         {"ix_messages_pruned"},
     ),
     "count pruned": (lambda d, c: pruned.count(c, BUSY), {"ix_messages_pruned"}),

@@ -22,6 +22,8 @@ from tests.model_server import ModelServer
 from tests.play import Play, playing
 from tests.stored_session import later
 from tests.workplace import Workplace, desk
+from workers.batch.outcomes import Compacted
+from workers.pruning.outcomes import NothingToPrune
 from workers.retention import forget
 from workers.sweep import RESTED, SWEPT, Swept, sweep
 from workers.triggers import Trigger
@@ -224,7 +226,9 @@ class TestCooldowns:
         case = Case(play)
         case.put(GuardName.COOLDOWN, hold_ms=10 * MINUTE, subject=None)
         case.say(12, **usage)
-        assert case.decide() == {}
+        # Old tool output may be pruned meanwhile (ENGINE.md §8).
+        assert case.decide().keys() <= {"prune"}
+        play.work_off()
         assert sweep(play.shop) == Swept()
         return case
 
@@ -307,9 +311,9 @@ class TestCooldowns:
             place.pass_by(place.guards()[GuardName.COOLDOWN].left_ms + 1)
             with place.process() as shop:
                 assert sweep(shop).rested == 1
-            place.work()
-            outcomes = place.work()
-            assert [type(outcome).__name__ for outcome in outcomes] == ["Compacted"]
+            made = [type(outcome) for _ in range(3) for outcome in place.work()]
+            # Old tool output may be looked at first (ENGINE.md §8).
+            assert [one for one in made if one is not NothingToPrune] == [Compacted]
             assert GuardName.COOLDOWN not in place.guards()
 
 

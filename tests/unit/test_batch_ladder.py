@@ -170,7 +170,7 @@ def test_hygiene_has_a_cooldown_of_its_own() -> None:
 
 def test_a_placeholder_stands_in_unless_failures_abort_and_for_the_count_valve_always() -> None:
     kind, strict = CompressionSettings(), CompressionSettings(abort_on_summary_failure=True)
-    assert all(ladder.folds(RULES[one], kind) for one in Trigger)
+    assert {one for one in Trigger if not ladder.folds(RULES[one], kind)} == {Trigger.RECOMPACT}
     assert {one for one in Trigger if ladder.folds(RULES[one], strict)} == {Trigger.HYGIENE_COUNT}
 
 

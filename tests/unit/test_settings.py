@@ -111,6 +111,7 @@ def test_workers_and_schedule_have_their_defaults() -> None:
         "idle_seconds": 60,
         "retention_seconds": 3600,
         "database_seconds": 3600,
+        "search_seconds": 10,
     }
     assert RetentionSettings().model_dump() == {
         "jobs_days": 7,
@@ -118,6 +119,7 @@ def test_workers_and_schedule_have_their_defaults() -> None:
         "signals_days": 30,
         "answers_days": 1,
         "events_days": 365,
+        "audit_days": 0,
     }
 
 

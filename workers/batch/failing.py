@@ -130,6 +130,8 @@ def conclude(trial: Trial) -> bool:
 
 
 def _exhausted(trial: Trial, connection: Connection, session: SessionRecord) -> bool:
+    if trial.rules.leaves_unchanged:
+        return False
     estimate = Calibration.of(session.calibration).estimate(session.live_tokens)
     if estimate <= ladder.NEARLY_FULL * usable_window(session):
         guards.clear(connection, session.key, GuardName.BATCH_FAILURES)

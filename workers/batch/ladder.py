@@ -90,6 +90,8 @@ def cooldown_ms(rules: TriggerRules, settings: CompressionSettings) -> int:
 
 def folds(rules: TriggerRules, settings: CompressionSettings) -> bool:
     """Whether a placeholder takes the middle's place."""
+    if rules.leaves_unchanged:
+        return False
     return rules.folds_at_once or not settings.abort_on_summary_failure
 
 

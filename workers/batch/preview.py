@@ -9,9 +9,11 @@ from storage.rows import Kind, Row
 from workers.batch.plan import BatchPlan
 from workers.batch.requests import Ask, Requests
 from workers.batch.span import Span
+from workers.batch_prompts import batch_prompt
 from workers.calibration import Calibration
 from workers.marker import frame_tokens
 from workers.regions import Regions
+from workers.summarising import SummaryRequest
 from workers.tokens import estimate_text
 
 _CHARS_A_TOKEN = 4
@@ -83,7 +85,8 @@ class Preview:
 
     `replaced` are the kinds of the markers that leave. `summary_tokens` is the new marker as it
     will stand in the view, with the covered user messages word for word, which are
-    `verbatim_tokens` of it. `requests` are those to the first model if it answers each at once.
+    `verbatim_tokens` of it. `requests` are those to the first model if it answers each at once,
+    `prompt_tokens` what they send of the conversation, without what joins several answers.
     """
 
     threshold_tokens: int
@@ -93,6 +96,7 @@ class Preview:
     summary_tokens: int
     verbatim_tokens: int
     requests: int
+    prompt_tokens: int
 
     @property
     def tokens_before(self) -> int:
@@ -140,6 +144,7 @@ def preview(plan: BatchPlan, requests: Requests) -> Preview:
         summary_tokens=summary + verbatim,
         verbatim_tokens=verbatim,
         requests=expected_requests(requests),
+        prompt_tokens=sum(_prompt_tokens(one.request) for one in requests.parts),
     )
 
 
@@ -156,6 +161,10 @@ def expected_requests(requests: Requests) -> int:
             for group in groups
         ]
     return count
+
+
+def _prompt_tokens(request: SummaryRequest) -> int:
+    return sum(map(estimate_text, batch_prompt(request)))
 
 
 def _answer_to(one: Ask) -> str:

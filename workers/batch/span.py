@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from storage.rows import Row
 from workers.batch.wishes import AROUND_TURNS, Wishes
 from workers.regions import RegionRules, Regions, find_regions
-from workers.transcript import tool_groups
+from workers.transcript import ToolGroup, tool_groups
 from workers.triggers import TriggerRules
 
 
@@ -58,15 +58,17 @@ def divide(
     wishes: Wishes,
     *,
     turn_open: bool,
+    groups: Sequence[ToolGroup] | None = None,
 ) -> tuple[Regions, Span]:
-    """Find the regions of a whole live view for a trigger, and what of the middle is taken."""
+    """Find the regions of a whole live view for a trigger, and what of the middle is taken.
+    `groups` are the tool groups of the view where they are known."""
     tail_from = _tail_from(view, wishes)
-    found = find_regions(view, regions, tail_from=tail_from)
+    found = find_regions(view, regions, tail_from=tail_from, groups=groups)
     places = range(len(view)) if wishes.around is None else _near(view, wishes.around)
     if turn_open and not rules.enters_open_turn:
         newest = max((i for i, row in enumerate(view) if row.opens_turn), default=len(view))
         if newest < found.tail_start:
-            found = find_regions(view, regions, tail_from=newest)
+            found = find_regions(view, regions, tail_from=newest, groups=groups)
             # A marker may stand inside the open turn, behind groups that were not closed then.
             places = range(places.start, min(places.stop, newest))
     if len(places) == len(view):

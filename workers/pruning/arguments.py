@@ -26,7 +26,9 @@ _BEGIN_CHARS = 40
 _DEPTH = 100
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"(\s*:)?', re.DOTALL)
 _SIGNED = re.compile(r"signature|encrypted", re.IGNORECASE)
-_BUT = frozenset({"content", "tool_calls"})
+_PLAIN = frozenset({"role", "content", "tool_calls", "name"})
+_PLAIN_CALL = frozenset({"id", "type", "function"})
+_PLAIN_FUNCTION = frozenset({"name", "arguments"})
 
 
 def shortened_calls(message: Message, exempt: frozenset[int], handle: Handle) -> Message | None:
@@ -34,14 +36,16 @@ def shortened_calls(message: Message, exempt: frozenset[int], handle: Handle) ->
 
     `exempt` are the numbers of calls, as `calls_of` gives them, that stay as they are.
     """
-    if _is_signed({name: value for name, value in message.items() if name not in _BUT}):
-        return None
     content = message.get("content")
+    listed = list(message.get("tool_calls") or ())
+    if not isinstance(content, list) and not any(map(_is_long, listed)):
+        return None
+    if _is_signed({name: message[name] for name in message.keys() - _PLAIN}):
+        return None
     if isinstance(content, list) and any(
         _is_signed(part) for part in content if part.get("type") != "text"
     ):
         return None
-    listed = list(message.get("tool_calls") or ())
     calls = [_shortened(call, i in exempt, handle) for i, call in enumerate(listed)]
     changed = {**message, "tool_calls": calls} if calls != listed else dict(message)
     if isinstance(content, list):
@@ -76,12 +80,20 @@ def shortened_text(arguments: str, handle: Handle) -> str:
     return _STRING.sub(shorter, arguments)
 
 
+def _is_long(call: Mapping[str, Any]) -> bool:
+    return len(str((call.get("function") or {}).get("arguments", ""))) > ARGUMENTS_CHARS
+
+
 def _shortened(call: Any, exempt: bool, handle: Handle) -> Any:
     function = call.get("function")
-    if exempt or not isinstance(function, Mapping) or _is_signed(call):
+    if exempt or not isinstance(function, Mapping):
         return call
     arguments = function.get("arguments")
-    if not isinstance(arguments, str):
+    if not isinstance(arguments, str) or len(arguments) <= ARGUMENTS_CHARS:
+        return call
+    if _is_signed({name: call[name] for name in call.keys() - _PLAIN_CALL}) or _is_signed(
+        {name: function[name] for name in function.keys() - _PLAIN_FUNCTION}
+    ):
         return call
     shorter = shortened_text(arguments, handle)
     return (

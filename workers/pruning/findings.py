@@ -63,8 +63,9 @@ _FAILED_AT_ONCE = re.compile(
     re.IGNORECASE,
 )
 _TRACEBACK = re.compile(r"Traceback \(most recent call last\)")
+_EXIT_STEMS = ("exit", "return", "退出码")
 _EXIT = re.compile(
-    r"\b(?:exit(?:ed)?|return(?:ed)?)[ _-]*(?:with)?[ _-]*(?:code|status)?[\s:=]{0,3}(-?\d{1,5})\b"
+    r"(?:exit(?:ed)?|return(?:ed)?)[ _-]*(?:with)?[ _-]*(?:code|status)?[\s:=]{0,3}(-?\d{1,5})\b"
     r"|退出码\D{0,3}(\d{1,5})",
     re.IGNORECASE,
 )
@@ -244,10 +245,17 @@ def _stated_error(fields: Mapping[str, Any], *, failed: bool) -> str:
 
 
 def _exit_code(text: str) -> int | None:
+    """The last exit code that is told at the end of a text, else at its beginning."""
     for piece in (text[-_ENDS:], text[:_ENDS] if len(text) > _ENDS else ""):
-        found = list(_EXIT.finditer(piece))
-        if found:
-            return int(found[-1][1] or found[-1][2])
+        low = piece.lower()
+        at = max((low.rfind(stem) for stem in _EXIT_STEMS), default=-1)
+        for _ in range(_LOOKS):
+            if at < 0:
+                break
+            found = _EXIT.match(piece, at)
+            if found is not None:
+                return int(found[1] or found[2])
+            at = max(low.rfind(stem, 0, at) for stem in _EXIT_STEMS)
     return None
 
 

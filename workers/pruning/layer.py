@@ -49,4 +49,5 @@ def _prune(shop: Workshop, claim: Claim) -> Pruned:
     with closing(shop, claim, revision=plan.session.revision) as (connection, _):
         after = commit_prune(connection, plan)
         set_mark(connection, shop.database, after, growth=max(plan.spared, least))
+    shop.reach("after-commit")
     return Pruned(len(plan.rows), plan.spared)

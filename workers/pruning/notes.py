@@ -15,7 +15,7 @@ ELLIPSIS = "…"
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]+")
 _BRACKETS = str.maketrans({"⟦": "[", "⟧": "]"})
-_WINDOW = 4_000
+_WINDOW = 1_000
 """Characters that are looked at to show some: squeezing a whole file for a line takes long."""
 
 _NOTE = re.compile(r"⟦[^⟦⟧\n]*\bwhole: out-\d+-\d+⟧")

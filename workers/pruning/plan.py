@@ -20,6 +20,7 @@ from workers.pruning.outcomes import NothingToPrune
 from workers.pruning.rules import PruneRules, Shortened, shorten
 from workers.regions import RegionRules
 from workers.threshold import NoUsableWindowError, Threshold
+from workers.transcript import ToolGroup, tool_groups
 from workers.triggers import TriggerRules
 
 
@@ -64,12 +65,10 @@ def plan_prune(
         # The session's owner can mend that, the worker cannot.
         return NothingToPrune(str(error))
     view = messages.read_view(connection, key)
-    rows = shorten(
-        view,
-        old_rows(view, region_rules(threshold, settings), rules, turn_open=session.turn_open),
-        prune_rules(settings),
-        session_key=key,
-    )
+    groups = tool_groups(view)
+    regions = region_rules(threshold, settings)
+    old = old_rows(view, regions, rules, turn_open=session.turn_open, groups=groups)
+    rows = shorten(view, old, prune_rules(settings), session_key=key, groups=groups)
     plan = PrunePlan(session, threshold, rows)
     if not rows:
         return NothingToPrune("no old tool output is left that a note could take the place of")
@@ -79,10 +78,15 @@ def plan_prune(
 
 
 def old_rows(
-    view: Sequence[Row], regions: RegionRules, rules: TriggerRules, *, turn_open: bool
+    view: Sequence[Row],
+    regions: RegionRules,
+    rules: TriggerRules,
+    *,
+    turn_open: bool,
+    groups: Sequence[ToolGroup] | None = None,
 ) -> frozenset[int]:
     """Indexes of the rows of a whole live view that lie outside head and tail."""
-    _, span = divide(view, regions, rules, Wishes(), turn_open=turn_open)
+    _, span = divide(view, regions, rules, Wishes(), turn_open=turn_open, groups=groups)
     positions = {row.position for row in span.messages}
     return frozenset(
         i for i, row in enumerate(view) if row.position in positions and not row.kind.is_marker

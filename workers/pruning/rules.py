@@ -68,15 +68,22 @@ class Shortened:
 
 
 def shorten(
-    view: Sequence[Row], old: frozenset[int], rules: PruneRules, *, session_key: int
+    view: Sequence[Row],
+    old: frozenset[int],
+    rules: PruneRules,
+    *,
+    session_key: int,
+    groups: Sequence[ToolGroup] | None = None,
 ) -> tuple[Shortened, ...]:
     """Give short forms for rows of a whole live view, in view order.
 
     `old` are the indexes of what may be touched: rows of whole tool groups outside head and tail.
     Beside exempt tools these stay whole: the results of the newest group that has any, and the
-    newest result of a task that runs on in the background.
+    newest result of a task that runs on in the background. `groups` are the tool groups of the
+    view where they are known.
     """
-    return tuple(_View(view, old, rules, session_key).shortened())
+    known = tool_groups(view) if groups is None else groups
+    return tuple(_View(view, old, rules, session_key, known).shortened())
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +99,17 @@ class _View:
     """A live view with what its rows say of each other."""
 
     def __init__(
-        self, view: Sequence[Row], old: frozenset[int], rules: PruneRules, session_key: int
+        self,
+        view: Sequence[Row],
+        old: frozenset[int],
+        rules: PruneRules,
+        session_key: int,
+        groups: Sequence[ToolGroup],
     ) -> None:
         self._view = view
         self._old = old
         self._rules = rules
         self._session_key = session_key
-        groups = tool_groups(view)
         self._calls: dict[int, tuple[Call, ...]] = {
             group.call: calls_of(message)
             for group in groups
@@ -158,7 +169,7 @@ class _View:
 
     def _note(self, place: _Place) -> tuple[Rule | None, str, int | None]:
         """The rule that holds for an output, the note in its place, and the copy it points at."""
-        output, handle = place.output, self._handle(self._view[place.index])
+        output = place.output
         form = self._form(place.call)
         if form is None or place.index in self._newest:
             return None, "", None
@@ -166,6 +177,7 @@ class _View:
         copy = self._copy(place)
         if not (large or copy is not None or output.images) or self._runs(place):
             return None, "", None
+        handle = self._handle(self._view[place.index])
         if not large and copy is None:
             return Rule.IMAGES, images_left_out(output.images, handle), None
         shape = SHAPES[form]

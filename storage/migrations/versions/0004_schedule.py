@@ -47,7 +47,7 @@ _INDEXES = (
     (
         "ix_jobs_bulk",
         "jobs",
-        ["run_at", "id"],
+        ["owner", "run_at", "id"],
         "state = 'due' AND queue = 'recompact' AND rung_at IS NULL",
     ),
     ("ix_jobs_dead", "jobs", ["id"], "state = 'dead'"),
@@ -82,6 +82,7 @@ def upgrade() -> None:
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("paused_at", sa.BigInteger(), nullable=True),
         sa.Column("reason", sa.Text(), server_default="", nullable=False),
+        sa.Column("last_owner", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("name"),
     )
 

@@ -1,0 +1,1 @@
+"""`afterturn report`: what compaction saved, and what it cost."""

@@ -1,0 +1,198 @@
+"""A report on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import plotext
+from rich.text import Text
+
+from afterturn.console import Output
+from afterturn.reporting.course import Course
+from afterturn.reporting.reading import SessionReport
+from afterturn.reporting.sums import Sums, add_up, occupancies
+from afterturn.reporting.words import amount, break_even, percent, short
+from afterturn.words import cell, columns, facts, number
+
+HEIGHT, MOST_WIDTH = 16, 110
+_INLINE, _WITH, _LIMIT = "red", "green", "blue"
+
+
+def show_session(output: Output, report: SessionReport, *, currency: str) -> None:
+    """Print one session's report: the plot, then the figures."""
+    course, prices = report.course, report.prices
+    if len(course.points) > 1 and not output.results.options.ascii_only:
+        output.show(_legend(), occupancy_plot(course, width=output.results.width))
+    table = columns("", ">inline", ">with afterturn")
+    for row in (
+        ("tokens sent with requests", number(course.without.prompt), number(course.with_.prompt)),
+        (
+            "tokens that summarising took",
+            number(course.without.summariser_read + course.without.summariser_written),
+            number(course.with_.summariser_read + course.with_.summariser_written),
+        ),
+        ("batch passes", number(course.inline_passes), number(course.batch_passes)),
+        (
+            "money",
+            amount(course.without.money(prices), currency),
+            amount(course.with_.money(prices), currency),
+        ),
+    ):
+        table.add_row(*row)
+    output.show(table)
+    output.show(
+        facts(
+            [
+                (
+                    "now",
+                    f"{number(report.session.live_tokens)} live tokens, "
+                    f"{percent(report.occupancy)} of the threshold",
+                ),
+                ("passes", number(course.passes)),
+                (
+                    "saved, net",
+                    f"{number(course.tokens_saved)} tokens, {amount(report.money_saved, currency)}",
+                ),
+                ("paid for itself", break_even(report.break_even)),
+            ]
+        )
+    )
+
+
+def show_overall(
+    output: Output, reports: Sequence[SessionReport], *, currency: str, most: int
+) -> None:
+    """Print the report of many sessions."""
+    sums = add_up(reports)
+    table = columns(
+        "session", ">turns", ">passes", ">batch avoided", ">full", ">saved", ">money", "paid"
+    )
+    for one in sorted(reports, key=lambda one: -one.tokens_saved)[:most]:
+        course = one.course
+        table.add_row(
+            cell(one.session.id),
+            number(one.session.turns),
+            number(course.passes),
+            number(course.inline_passes - course.batch_passes),
+            percent(one.occupancy),
+            short(one.tokens_saved),
+            amount(one.money_saved, currency),
+            break_even(one.break_even),
+        )
+    output.show(table)
+    full = [f"{name}: {number(many)}" for name, many in occupancies(reports) if many]
+    output.show(
+        facts(
+            [
+                ("sessions", f"{number(sums.sessions)}, {number(sums.requests)} requests"),
+                ("how full", ", ".join(full)),
+                (
+                    "tokens sent",
+                    f"{number(sums.sent_with)}; inline {number(sums.sent_without)}",
+                ),
+                (
+                    "summarising",
+                    f"{number(sums.summarising_with)} tokens; inline "
+                    f"{number(sums.summarising_without)}",
+                ),
+                (
+                    "batch passes",
+                    f"{number(sums.batch_passes)}; inline {number(sums.inline_passes)}, so "
+                    f"{number(sums.passes_avoided)} avoided",
+                ),
+                ("saved, net", f"{number(sums.tokens_saved)} tokens, {_money(sums, currency)}"),
+                ("paid", f"{number(sums.broke_even)} of {number(sums.sessions)} sessions"),
+            ]
+        )
+    )
+
+
+def session_document(report: SessionReport) -> dict[str, Any]:
+    """One session's report for programs."""
+    course = report.course
+    return {
+        "owner": report.session.owner,
+        "session": report.session.id,
+        "turns": report.session.turns,
+        "threshold": course.threshold,
+        "live_tokens": report.session.live_tokens,
+        "occupancy": report.occupancy,
+        "requests": course.requests,
+        "passes": course.passes,
+        "batch_passes": course.batch_passes,
+        "inline_batch_passes": course.inline_passes,
+        "with": asdict(course.with_),
+        "inline": asdict(course.without),
+        "tokens_saved": course.tokens_saved,
+        "money_saved": report.money_saved,
+        "break_even_pass": report.break_even,
+        "points": [
+            {
+                "turn": point.turn,
+                "live_tokens": point.managed,
+                "inline_tokens": point.inline,
+                "whole_tokens": point.whole,
+                "passes": point.passes,
+            }
+            for point in course.points
+        ],
+    }
+
+
+def overall_document(reports: Sequence[SessionReport], *, owner: str | None) -> dict[str, Any]:
+    """The report of many sessions for programs."""
+    sums = add_up(reports)
+    return {
+        "owner": owner,
+        **asdict(sums),
+        "passes_avoided": sums.passes_avoided,
+        "occupancy": [{"full": name, "sessions": many} for name, many in occupancies(reports)],
+        "by_session": [
+            {name: value for name, value in session_document(one).items() if name != "points"}
+            for one in reports
+        ],
+    }
+
+
+def occupancy_plot(course: Course, *, width: int) -> Text:
+    """Draw the share of the threshold after each turn, on both sides. `width` is in columns."""
+    of = course.threshold or 1
+    turns = [point.turn for point in course.points]
+    inline = [100 * point.inline / of for point in course.points]
+    managed = [100 * point.managed / of for point in course.points]
+    top = max(100.0, *inline, *managed) * 1.05
+    # The library keeps one figure per process.
+    figure = plotext.figure
+    figure.clear()
+    figure.theme("colorless")
+    figure.plot_size(min(width, MOST_WIDTH), HEIGHT)
+    percents = list(range(0, int(top) + 1, 25))
+    figure.ruler("y").lim(0, top)
+    figure.ruler("y").ticks(percents, [f"{one} %" for one in percents])
+    marks = sorted({turns[0], *(turns[len(turns) * part // 4] for part in (1, 2, 3)), turns[-1]})
+    figure.ruler("x").ticks(marks, [str(mark) for mark in marks])
+    figure.line(100, pixel=plotext.pixel(_LIMIT))
+    for values, symbol, colour in ((inline, "braille", _INLINE), (managed, "hd", _WITH)):
+        marker = plotext.marker(symbol, plotext.pixel(colour))
+        figure.draw(figure.signal(turns, values, marker=marker).lines())
+    drawn = figure.build().string()
+    figure.clear()
+    return Text.from_ansi(drawn.rstrip("\n"))
+
+
+def _legend() -> Text:
+    return Text.assemble(
+        "Live tokens in % of the threshold, by turn:  ",
+        ("▄▄ with afterturn", _WITH),
+        "  ",
+        ("⠤⠤ summarised inline", _INLINE),
+    )
+
+
+def _money(sums: Sums, currency: str) -> str:
+    if sums.money_saved is None:
+        return "money unknown (block prices names none of the models)"
+    part = "" if sums.priced == sums.sessions else f" (of {number(sums.priced)} sessions)"
+    return amount(sums.money_saved, currency) + part

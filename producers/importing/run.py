@@ -1,0 +1,69 @@
+"""Import a file, session by session. It may be broken off anywhere and called again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from producers.importing.account import Account, Fate
+from producers.importing.admission import BadRowError, Terms, admit
+from producers.importing.files import Format, ImportRefused, recognise
+from producers.importing.hermes_state import open_state
+from producers.importing.lines import read_lines
+from producers.importing.source import BadRow, SourceSession
+from storage.engine import Database
+
+Told = Callable[[int, int], None]
+"""Hears how much of a file is read, of how much: bytes of lines, sessions of a `state.db`."""
+
+AGAIN = "what was imported so far stays; correct it, or add --skip-bad, and call again"
+
+
+def import_file(database: Database, path: Path, terms: Terms, account: Account, told: Told) -> None:
+    """Bring in every session of a file and count every row in `account`.
+
+    Each session is stored whole, in a transaction of its own, once: what was imported before is
+    known again, and rows that were added since are added. Raises `ImportRefused` for the first
+    session or row that cannot be stored, unless `terms` say to skip such, and for a file that
+    cannot be read.
+    """
+    form = recognise(path)
+    for found in _lines(path, told) if form is Format.LINES else _state(path, told):
+        if isinstance(found, BadRow):
+            _skip(terms, account, found, Fate.BAD)
+            continue
+        try:
+            admit(database, found, terms, account)
+        except BadRowError as error:
+            _skip(terms, account, BadRow(error.place, error.problem, _size(found)), Fate.REFUSED)
+
+
+def _skip(terms: Terms, account: Account, bad: BadRow, fate: Fate) -> None:
+    """Name and count what cannot be stored, where that was asked for; else it ends the import."""
+    if not terms.skip_bad:
+        raise ImportRefused(f"{bad.place}: {bad.problem}; {AGAIN}")
+    account.name(bad.place, bad.problem)
+    account.read += bad.rows
+    account.count(fate, bad.rows)
+    account.sessions["bad"] += 1
+
+
+def _size(found: SourceSession) -> int:
+    return len(found.rows) + len(found.summaries) + sum(found.left_out.values())
+
+
+def _lines(path: Path, told: Told) -> Iterator[SourceSession | BadRow]:
+    size = path.stat().st_size
+    for read in read_lines(path):
+        yield read.found
+        told(read.bytes_read, size)
+
+
+def _state(path: Path, told: Told) -> Iterator[SourceSession | BadRow]:
+    with open_state(path) as state:
+        ids = state.ids()
+        for number, session_id in enumerate(ids, 1):
+            found = state.read(session_id)
+            if found is not None:
+                yield found
+            told(number, len(ids))

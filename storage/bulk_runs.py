@@ -1,0 +1,445 @@
+"""Runs of bulk re-compaction: which sessions, in which order, and how far each is.
+
+A session of a run changes its state only in a transaction that holds the run's row, and is asked
+for in the one that makes its job due. So a run may be interrupted anywhere.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Integer,
+    case,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy import text as sql
+
+from storage.engine import Database
+from storage.jobs import JobState
+from storage.models import RUNNING_BULK, BulkRun, BulkSession, Job, Session, table_of
+
+_R, _B, _S = BulkRun, BulkSession, Session
+
+
+class RunState(StrEnum):
+    """Running: sessions are asked for. Stopped: none is, until it is resumed. Done: each is
+    settled."""
+
+    RUNNING = "running"
+    STOPPED = "stopped"
+    DONE = "done"
+
+
+class Progress(StrEnum):
+    """How far a session of a run is. Asked: its job is open. Settled: nothing more is done."""
+
+    WAITING = "waiting"
+    ASKED = "asked"
+    SETTLED = "settled"
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Which sessions a run is for: all of these hold. `title` is a part of the title in either
+    case; `older_ms` how long nobody has written to it; `above_tokens` what is live at least."""
+
+    sources: Sequence[str] = ()
+    older_ms: int | None = None
+    above_tokens: int = 0
+    title: str | None = None
+
+    def dump(self) -> str:
+        return json.dumps({**asdict(self), "sources": list(self.sources)})
+
+    @classmethod
+    def load(cls, text: str) -> Filters:
+        known = {name: value for name, value in json.loads(text).items() if name in _FILTERS}
+        return cls(**{**known, "sources": tuple(known.get("sources", ()))})
+
+
+_FILTERS = tuple(Filters.__dataclass_fields__)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run. `owner` is None where everybody's sessions are meant. `pace_ms` lies between the
+    starts of two sessions at least, `at_once` are under way at most; times are in milliseconds
+    since 1970 (UTC)."""
+
+    id: int
+    owner: str | None
+    actor: str
+    filters: Filters
+    state: RunState
+    at_once: int
+    pace_ms: int
+    next_at: int
+    sessions: int
+    created_at: int
+    updated_at: int
+    ended_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A session of a run that was asked for. `after_attempt` is the last try that it had before."""
+
+    run_id: int
+    session_key: int
+    job_id: int
+    after_attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Came:
+    """What came of a session: the last outcome of its job, and the figures of its tries."""
+
+    outcome: str
+    error_class: str | None = None
+    tokens_before: int | None = None
+    tokens_after: int | None = None
+    requests: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How far a run is: sessions by progress, settled ones by outcome, and what they came to."""
+
+    waiting: int = 0
+    asked: int = 0
+    settled: int = 0
+    outcomes: Mapping[str, int] = field(default_factory=dict)
+    tokens_before: int = 0
+    tokens_after: int = 0
+    requests: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+    @property
+    def tokens_saved(self) -> int:
+        return self.tokens_before - self.tokens_after
+
+
+_COLUMNS = (
+    _R.id,
+    _R.owner,
+    _R.actor,
+    _R.filters,
+    _R.state,
+    _R.at_once,
+    _R.pace_ms,
+    _R.next_at,
+    _R.sessions,
+    _R.created_at,
+    _R.updated_at,
+    _R.ended_at,
+)
+
+
+def chosen(
+    connection: Connection, database: Database, filters: Filters, *, owner: str | None
+) -> list[tuple[int, int]]:
+    """Key and live tokens of every session that a run with these filters is for, those that have
+    been idle longest first."""
+    query = select(_S.key, _S.live_tokens).where(*_match(database, filters, owner))
+    return [(key, tokens) for key, tokens in connection.execute(query.order_by(*_ORDER))]
+
+
+def create(
+    connection: Connection,
+    database: Database,
+    filters: Filters,
+    *,
+    owner: str | None,
+    actor: str,
+    at_once: int,
+    pace_ms: int,
+) -> Run:
+    """Start a run over the sessions that match now. The driver's IntegrityError means that another
+    one is running."""
+    now = database.now()
+    run_id = connection.execute(
+        insert(_R)
+        .values(
+            owner=owner,
+            actor=actor,
+            filters=filters.dump(),
+            state=RunState.RUNNING,
+            at_once=at_once,
+            pace_ms=pace_ms,
+            sessions=0,
+            created_at=now,
+            updated_at=now,
+        )
+        .returning(_R.id)
+    ).scalar_one()
+    place = func.row_number().over(order_by=list(_ORDER))
+    source = select(literal(run_id), _S.key, place, literal(Progress.WAITING.value)).where(
+        *_match(database, filters, owner)
+    )
+    connection.execute(
+        insert(table_of(_B)).from_select(["run_id", "session_key", "place", "state"], source)
+    )
+    found = select(func.count()).where(_B.run_id == run_id).scalar_subquery()
+    connection.execute(update(_R).where(_R.id == run_id).values(sessions=found))
+    return fetch(connection, run_id)
+
+
+def fetch(connection: Connection, run_id: int) -> Run:
+    """The run of that number."""
+    return _run(connection.execute(select(*_COLUMNS).where(_R.id == run_id)).one())
+
+
+def find(connection: Connection, run_id: int) -> Run | None:
+    """The run of that number, None where there is none."""
+    found = connection.execute(select(*_COLUMNS).where(_R.id == run_id)).first()
+    return None if found is None else _run(found)
+
+
+def newest(connection: Connection, *, limit: int) -> list[Run]:
+    """The last runs, newest first."""
+    found = connection.execute(select(*_COLUMNS).order_by(_R.id.desc()).limit(limit))
+    return [_run(row) for row in found]
+
+
+def running(connection: Connection) -> Run | None:
+    """The run that goes on; None where none does."""
+    found = connection.execute(select(*_COLUMNS).where(sql(RUNNING_BULK))).first()
+    return None if found is None else _run(found)
+
+
+def lock(connection: Connection, run_id: int) -> Run:
+    """Take the run's row for this transaction and give what it holds."""
+    return _run(
+        connection.execute(select(*_COLUMNS).where(_R.id == run_id).with_for_update()).one()
+    )
+
+
+def set_state(connection: Connection, database: Database, run_id: int, state: RunState) -> None:
+    """Change what a run does. The driver's IntegrityError means that another one is running."""
+    now = database.now()
+    ended = None if state is RunState.RUNNING else now
+    connection.execute(
+        update(_R).where(_R.id == run_id).values(state=state, updated_at=now, ended_at=ended)
+    )
+
+
+def count(connection: Connection, run_id: int, progress: Progress) -> int:
+    """How many sessions of a run are that far."""
+    return connection.execute(
+        select(func.count()).where(_B.run_id == run_id, _B.state == progress)
+    ).scalar_one()
+
+
+def next_waiting(connection: Connection, run_id: int, *, limit: int) -> list[int]:
+    """Keys of the sessions that come next."""
+    return list(
+        connection.execute(
+            select(_B.session_key)
+            .where(_B.run_id == run_id, _B.state == Progress.WAITING)
+            .order_by(_B.place)
+            .limit(limit)
+        ).scalars()
+    )
+
+
+def left_ms(connection: Connection, database: Database, run: Run) -> int:
+    """How long it is until the run's pace lets the next session begin."""
+    now: int = connection.execute(select(database.now())).scalar_one()
+    return max(0, run.next_at - now)
+
+
+def note_asked(
+    connection: Connection, database: Database, item: Item, *, burst_ms: int, pace_ms: int
+) -> bool:
+    """Note that a session that waited was asked for; False where it does not wait any more. The
+    caller holds the run's row."""
+    asked = connection.execute(
+        update(_B)
+        .where(
+            _B.run_id == item.run_id,
+            _B.session_key == item.session_key,
+            _B.state == Progress.WAITING,
+        )
+        .values(state=Progress.ASKED, job_id=item.job_id, after_attempt=item.after_attempt)
+    )
+    if asked.rowcount != 1:
+        return False
+    earliest = database.now() - burst_ms
+    begun = case((_R.next_at < earliest, earliest), else_=_R.next_at)
+    connection.execute(
+        update(_R)
+        .where(_R.id == item.run_id)
+        .values(next_at=begun + pace_ms, updated_at=database.now())
+    )
+    return True
+
+
+def finished(connection: Connection, run_id: int, *, heals: str, trigger: str) -> list[Item]:
+    """Sessions that were asked for and whose job has nothing more to do for the run: it is closed,
+    or goes on only to replace a placeholder (trigger `heals`)."""
+    heals_only = (Job.trigger == heals) & (func.coalesce(Job.next_trigger, "") != trigger)
+    over = or_(Job.id.is_(None), Job.state.in_([JobState.DONE, JobState.DEAD]), heals_only)
+    return _items(connection, run_id, over)
+
+
+def open_items(connection: Connection, run_id: int) -> list[Item]:
+    """Sessions that were asked for and are not settled."""
+    return _items(connection, run_id, literal(1) == literal(1))
+
+
+def settle(connection: Connection, database: Database, item: Item, came: Came) -> bool:
+    """Note what came of a session; False where that was noted already. The caller holds the run's
+    row."""
+    settled = connection.execute(
+        update(_B)
+        .where(
+            _B.run_id == item.run_id,
+            _B.session_key == item.session_key,
+            _B.state == Progress.ASKED,
+            _B.job_id == item.job_id,
+        )
+        .values(state=Progress.SETTLED, settled_at=database.now(), **asdict(came))
+    )
+    return settled.rowcount == 1
+
+
+def put_back(connection: Connection, item: Item) -> bool:
+    """Let a session that was asked for wait again: its job was withdrawn. The caller holds the
+    run's row."""
+    back = connection.execute(
+        update(_B)
+        .where(
+            _B.run_id == item.run_id,
+            _B.session_key == item.session_key,
+            _B.state == Progress.ASKED,
+            _B.job_id == item.job_id,
+        )
+        .values(state=Progress.WAITING, job_id=None, after_attempt=0)
+    )
+    return back.rowcount == 1
+
+
+def ask_again(connection: Connection, run_id: int, outcomes: Collection[str]) -> int:
+    """Let settled sessions of these outcomes wait again; gives how many. The caller holds the
+    run's row."""
+    return connection.execute(
+        update(_B)
+        .where(
+            _B.run_id == run_id,
+            _B.state == Progress.SETTLED,
+            _B.outcome.in_(list(outcomes)),
+        )
+        .values(
+            state=Progress.WAITING,
+            job_id=None,
+            after_attempt=0,
+            outcome=None,
+            error_class=None,
+            settled_at=None,
+        )
+    ).rowcount
+
+
+def tally(connection: Connection, run_id: int) -> Tally:
+    """How far a run is."""
+    found = connection.execute(
+        select(
+            _B.state,
+            _B.outcome,
+            func.count().label("sessions"),
+            *(
+                func.sum(func.coalesce(column, 0)).cast(Integer).label(column.name)
+                for column in (
+                    _B.tokens_before,
+                    _B.tokens_after,
+                    _B.requests,
+                    _B.prompt_tokens,
+                    _B.completion_tokens,
+                )
+            ),
+        )
+        .where(_B.run_id == run_id)
+        .group_by(_B.state, _B.outcome)
+    ).all()
+    by_state = dict.fromkeys(Progress, 0)
+    outcomes: dict[str, int] = {}
+    for row in found:
+        by_state[Progress(row.state)] += row.sessions
+        if row.outcome is not None:
+            outcomes[row.outcome] = outcomes.get(row.outcome, 0) + row.sessions
+    return Tally(
+        waiting=by_state[Progress.WAITING],
+        asked=by_state[Progress.ASKED],
+        settled=by_state[Progress.SETTLED],
+        outcomes=dict(sorted(outcomes.items())),
+        tokens_before=sum(row.tokens_before for row in found),
+        tokens_after=sum(row.tokens_after for row in found),
+        requests=sum(row.requests for row in found),
+        prompt_tokens=sum(row.prompt_tokens for row in found),
+        completion_tokens=sum(row.completion_tokens for row in found),
+    )
+
+
+def unsuccessful(
+    connection: Connection, run_id: int, *, good: Collection[str], limit: int
+) -> list[tuple[str, str, str, str | None]]:
+    """Owner, id, outcome and error class of settled sessions that came to something else."""
+    found = connection.execute(
+        select(_S.owner, _S.id, _B.outcome, _B.error_class)
+        .join(_S, _S.key == _B.session_key)
+        .where(_B.run_id == run_id, _B.state == Progress.SETTLED, _B.outcome.not_in(list(good)))
+        .order_by(_B.place)
+        .limit(limit)
+    )
+    return [(row[0], row[1], row[2] or "", row[3]) for row in found]
+
+
+_ORDER = (_S.active_at, _S.key)
+
+
+def _match(database: Database, filters: Filters, owner: str | None) -> list[ColumnElement[bool]]:
+    # A thread that Codex owns is left to Codex (ENGINE.md §9, row 17).
+    terms = [_S.live_messages > 0, func.coalesce(_S.managed_by, "") != "codex"]
+    if owner is not None:
+        terms.append(_S.owner == owner)
+    if filters.sources:
+        terms.append(_S.source.in_(list(filters.sources)))
+    if filters.older_ms is not None:
+        terms.append(_S.active_at <= database.moment() - filters.older_ms)
+    if filters.above_tokens:
+        terms.append(_S.live_tokens >= filters.above_tokens)
+    if filters.title is not None:
+        title = func.lower(_S.title)
+        terms.append(title.contains(filters.title.lower(), autoescape=True))
+    return terms
+
+
+def _items(connection: Connection, run_id: int, over: ColumnElement[bool]) -> list[Item]:
+    found = connection.execute(
+        select(_B.run_id, _B.session_key, _B.job_id, _B.after_attempt)
+        .outerjoin(Job, Job.id == _B.job_id)
+        .where(_B.run_id == run_id, _B.state == Progress.ASKED, over)
+        .order_by(_B.place)
+    )
+    return [Item(run, key, job or 0, after) for run, key, job, after in found]
+
+
+def _run(row: Any) -> Run:
+    values = {name: getattr(row, name) for name in Run.__dataclass_fields__}
+    values |= {"filters": Filters.load(row.filters), "state": RunState(row.state)}
+    return Run(**values)

@@ -1,0 +1,135 @@
+"""What the index holds: documents, each a message, a part of a long one, or a summary.
+
+A document's number tells its row: `(id << 8) + part` for messages, the negative of it for
+summaries. So numbers grow with time, and the newest are those furthest from 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, bindparam, select
+
+from storage.models import Message, Session, Summary
+from storage.search.scope import Label, label, triple
+from storage.search.texts import parts, searchable
+from storage.search.words import Word, words_of
+
+_PART_BITS = 8
+_LAST_PART = (1 << _PART_BITS) - 1
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """The row that a document is of: a message's id, or a summary's."""
+
+    id: int
+    is_summary: bool = False
+
+    @property
+    def number(self) -> int:
+        """How the row is noted: the id, negative for a summary."""
+        return -self.id if self.is_summary else self.id
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What is written into the index for one number."""
+
+    number: int
+    words: Sequence[Word]
+    labels: tuple[str, ...]
+    triples: tuple[str, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A row as it is searched."""
+
+    place: Place
+    owner: str
+    session: int
+    source: str
+    role: str | None
+    content: str | None
+    fields: str | None
+
+    @property
+    def text(self) -> str:
+        return searchable(self.role, self.content, self.fields)
+
+
+def number_of(place: Place, part: int = 0) -> int:
+    """The number of a row's document."""
+    number = (place.id << _PART_BITS) + part
+    return -number if place.is_summary else number
+
+
+def place_of(number: int) -> Place:
+    """The row of a document."""
+    return Place(abs(number) >> _PART_BITS, number < 0)
+
+
+def part_of(number: int) -> int:
+    """Which part of its row's text a document is."""
+    return abs(number) & _LAST_PART
+
+
+def last_number(place: Place) -> int:
+    """The number behind which no document of the row lies."""
+    return number_of(place, _LAST_PART)
+
+
+def read_stored(connection: Connection, places: Sequence[Place]) -> list[Stored]:
+    """The rows at `places` that there are, whatever their flags. Markers are none: what they show
+    is in `summaries`."""
+    messages = [place.id for place in places if not place.is_summary]
+    summaries = [place.id for place in places if place.is_summary]
+    found: list[Stored] = []
+    if messages:
+        found += [
+            Stored(Place(id_), owner, session, source, role, content, fields)
+            for id_, owner, session, source, role, content, fields in connection.execute(
+                _MESSAGES, {"ids": messages}
+            )
+        ]
+    if summaries:
+        found += [
+            Stored(Place(id_, is_summary=True), owner, session, source, None, text, None)
+            for id_, owner, session, source, text in connection.execute(
+                _SUMMARIES, {"ids": summaries}
+            )
+        ]
+    return found
+
+
+def documents_of(stored: Stored) -> Iterator[Document]:
+    """The documents of a row; none when there is nothing to be found in it."""
+    text = stored.text
+    facts = (
+        (Label.OWNER, stored.owner),
+        (Label.SESSION, str(stored.session)),
+        (Label.SOURCE, stored.source),
+    )
+    labels = tuple(label(*fact) for fact in facts)
+    triples = tuple(triple(*fact) for fact in facts)
+    for part, (start, end) in enumerate(parts(text)):
+        piece = text[start:end]
+        words = words_of(piece)
+        if words:
+            yield Document(number_of(stored.place, part), words, labels, triples, piece)
+
+
+_OF_SESSION = (Session.owner, Session.key, Session.source)
+_MESSAGES = (
+    select(Message.id, *_OF_SESSION, Message.role, Message.content, Message.fields)
+    .join(Session, Session.key == Message.session_key)
+    .where(Message.id.in_(bindparam("ids", expanding=True)), Message.kind == "message")
+)
+_SUMMARIES = (
+    select(Summary.id, *_OF_SESSION, Summary.text)
+    .join(Session, Session.key == Summary.session_key)
+    .where(Summary.id.in_(bindparam("ids", expanding=True)))
+)

@@ -1,0 +1,77 @@
+"""Where a search may look: whose sessions, and which messages in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from hashlib import blake2b
+
+SUMMARY = "summary"
+"""Stands for the role that a marker does not have."""
+
+ROLES = ("user", "assistant", "tool", "system", SUMMARY)
+
+_PRIVATE_USE = 0xF0000
+_FIELDS = 0x10000
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Filters; None is no filter. `owner` is None in a search over all owners alone.
+
+    `session` is a session's key. `since` and `until` are milliseconds since 1970, the latter not
+    included.
+    """
+
+    owner: str | None
+    source: str | None = None
+    roles: tuple[str, ...] | None = None
+    session: int | None = None
+    since: int | None = None
+    until: int | None = None
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What every document in the scope carries as words of their own; the rest is left to the
+        rows."""
+        wanted = (
+            None if self.owner is None else label(Label.OWNER, self.owner),
+            None if self.session is None else label(Label.SESSION, str(self.session)),
+            None if self.source is None else label(Label.SOURCE, self.source),
+        )
+        return tuple(one for one in wanted if one is not None)
+
+    @property
+    def has_messages(self) -> bool:
+        """Whether any message may be in the scope."""
+        return self.roles is None or any(role != SUMMARY for role in self.roles)
+
+    @property
+    def has_summaries(self) -> bool:
+        """Whether any summary may be in the scope."""
+        return self.roles is None or SUMMARY in self.roles
+
+
+class Label(StrEnum):
+    """What is indexed of a document beside its words."""
+
+    OWNER = "o"
+    SESSION = "s"
+    SOURCE = "c"
+
+
+def label(kind: Label, value: str) -> str:
+    """A word that stands for `value`. Two values may share one: the row decides."""
+    return f"{kind}{_digest(kind, value).hex()}"
+
+
+def triple(kind: Label, value: str) -> str:
+    """The same as three characters, which an index of trigrams has as one of them."""
+    digest = _digest(kind, value)
+    return "".join(
+        chr(_PRIVATE_USE + int.from_bytes(digest[at : at + 2]) % (_FIELDS - 2)) for at in (0, 2, 4)
+    )
+
+
+def _digest(kind: Label, value: str) -> bytes:
+    return blake2b(f"{kind}:{value}".encode(errors="surrogatepass"), digest_size=6).digest()

@@ -1,0 +1,106 @@
+"""A text cut into the words that the index knows: folded, stemmed, CJK in overlapping pairs.
+
+The same cut is made of what is stored and of what is asked, and on both databases, so a word is
+found exactly where this module says that it stands. A change of its rules needs a new `RULES` and
+makes every index outdated.
+
+Of a run of CJK characters every two neighbours are a word, and so is its last character: each
+character but the last begins a pair, so a single one is found as the beginning of a word. A change
+of script is a border between words.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from functools import lru_cache
+
+from storage.search.stems import stem
+
+RULES = "1"
+"""Version of the cut. An index tells with which one it was made."""
+
+MOST_WORD = 64
+"""Characters of a word that count; longer ones (keys, encoded files) are cut to it."""
+
+_CJK = (
+    "\u1100-\u11ff\u3005-\u3007\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uff9f\U00020000-\U000323af"
+)
+_MARKS = "".join(
+    re.escape(chr(code))
+    for code in range(0x300, 0x1E00)
+    if unicodedata.category(chr(code)) in ("Mn", "Mc")
+)
+_WORD = re.compile(f"([{_CJK}]+)|[^\\W_{_CJK}](?:[^\\W_{_CJK}]|[{_MARKS}])*")
+_PLAIN_HAN = re.compile("[\u3005-\u3007\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3]+")
+_ENGLISH = re.compile("[a-z]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word where it stands in a text: `term` is what the index has, `form` the word as written
+    but folded, from character `start` up to `end`."""
+
+    term: str
+    form: str
+    start: int
+    end: int
+
+
+def words_of(text: str) -> list[Word]:
+    """The words of `text`, in order."""
+    found: list[Word] = []
+    for match in _WORD.finditer(text):
+        start, end = match.span()
+        if match[1] is None:
+            term, form = _terms(match[0])
+            if term:
+                found.append(Word(term, form, start, end))
+            continue
+        run = fold_run(match[1])
+        found.extend(
+            Word(run[at : at + 2], run[at : at + 2], start + at, start + at + 2)
+            for at in range(len(run) - 1)
+        )
+        found.append(Word(run[-1], run[-1], end - 1, end))
+    return found
+
+
+def is_cjk(word: str) -> bool:
+    """Whether a word is made of CJK characters."""
+    found = _WORD.match(word)
+    return found is not None and found[1] is not None
+
+
+def fold_run(run: str) -> str:
+    """CJK characters in their usual form, one for one."""
+    if _PLAIN_HAN.fullmatch(run):
+        return run
+    return "".join(_usual(character) for character in run)
+
+
+def _usual(character: str) -> str:
+    usual = unicodedata.normalize("NFKC", character)
+    return usual if len(usual) == 1 else character
+
+
+@lru_cache(maxsize=1 << 16)
+def _terms(written: str) -> tuple[str, str]:
+    form = _folded(written)[:MOST_WORD]
+    return (stem(form) if _ENGLISH.fullmatch(form) else form), form
+
+
+def _folded(written: str) -> str:
+    """Without case and accents: `Ｃafé` is `cafe`. Letters and digits only."""
+    if written.isascii():
+        return written.lower()
+    plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", written).casefold())
+    kept = [
+        character
+        for character in plain
+        if unicodedata.category(character)[0] in "LN"
+        or (not "\u0300" <= character <= "\u036f" and unicodedata.category(character)[0] == "M")
+    ]
+    return unicodedata.normalize("NFC", "".join(kept))

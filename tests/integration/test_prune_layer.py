@@ -1,0 +1,135 @@
+"""The first layer of a batch pass, with the rules of pruning themselves (ENGINE.md §6.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from storage import jobs
+from storage.engine import Database
+from storage.guards import GuardName
+from storage.jobs import JobKind
+from tests.gateways import url_of
+from tests.tool_talk import ToolTalk, tool_talk
+from workers.batch.outcomes import Compacted, PrunedEnough
+from workers.pruning import layer
+from workers.triggers import BATCH_QUEUE, RULES, Trigger
+from workers.work import Worked
+from workers.workshop import Pruned, Workshop
+
+NO_PROACTIVE: dict[str, Any] = {"proactive_prune_tokens": 0, "threshold_tokens": 10_000}
+
+
+@pytest.fixture
+def talk(database: Database) -> Iterator[ToolTalk]:
+    with tool_talk(url_of(database), **NO_PROACTIVE) as made:
+        made.say(*range(12))
+        made.work_off()
+        assert made.short() == []
+        yield made
+
+
+def passed(talk: ToolTalk, trigger: Trigger) -> Any:
+    """Work a batch pass for a trigger; gives its outcome."""
+    with talk.database.write() as connection:
+        jobs.make_due(
+            connection,
+            talk.database,
+            talk.session.key,
+            kind=JobKind.BATCH,
+            queue=BATCH_QUEUE,
+            trigger=trigger,
+            strength=RULES[trigger].strength,
+        )
+    worked = talk.play.work_one()
+    assert isinstance(worked, Worked)
+    return worked.passes[-1]
+
+
+def outcomes(talk: ToolTalk) -> list[str]:
+    return [row[0] for row in talk.play.rows("SELECT outcome FROM attempts ORDER BY id")]
+
+
+def test_short_output_that_is_enough_spares_the_model(talk: ToolTalk) -> None:
+    before = talk.record()
+    done = passed(talk, Trigger.AFTER_RESPONSE)
+    after = talk.record()
+    assert done == PrunedEnough(len(talk.short()), before.live_tokens, after.live_tokens)
+    assert after.live_tokens < 10_000 <= before.live_tokens
+    assert outcomes(talk) == ["pruned_enough"]
+    mark = talk.guards()[GuardName.PRUNE_MARK]
+    assert mark.subject == before.live_tokens
+    talk.check()
+
+
+def test_where_it_is_not_enough_a_summary_of_the_originals_follows(talk: ToolTalk) -> None:
+    talk.say(*range(12, 50), lines=20)
+    before = talk.record().live_tokens
+    with tool_talk(
+        url_of(talk.database),
+        **{**NO_PROACTIVE, "threshold_tokens": 6_000},
+    ) as smaller:
+        done = passed(smaller, Trigger.PREFLIGHT)
+        assert isinstance(done, Compacted)
+        assert done.tokens_before < before
+        assert outcomes(smaller) == ["pruned", "compacted"]
+        assert GuardName.PRUNE_MARK not in smaller.guards()
+        smaller.check()
+
+
+@pytest.mark.parametrize("trigger", [Trigger.MANUAL, Trigger.CONTEXT_OVERFLOW])
+def test_a_person_and_an_error_get_a_summary_at_once(talk: ToolTalk, trigger: Trigger) -> None:
+    assert isinstance(passed(talk, trigger), Compacted)
+    assert outcomes(talk) == ["compacted"]
+
+
+def test_a_pass_that_would_free_too_little_leaves_everything_to_the_summary(
+    database: Database,
+) -> None:
+    url = url_of(database)
+    given = {**NO_PROACTIVE, "proactive_prune_min_reclaim_tokens": 100_000}
+    with tool_talk(url, **given) as talk:
+        talk.say(*range(12))
+        talk.work_off()
+        assert isinstance(passed(talk, Trigger.AFTER_RESPONSE), Compacted)
+        assert outcomes(talk) == ["compacted"]
+
+
+def test_rules_that_fail_are_no_hindrance_for_a_summary(
+    talk: ToolTalk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise LookupError("what somebody wrote")
+
+    monkeypatch.setattr(layer, "plan_prune", fail)
+    assert isinstance(passed(talk, Trigger.AFTER_RESPONSE), Compacted)
+    assert "LookupError" in caplog.text
+    assert "somebody" not in caplog.text
+
+
+def test_an_undo_of_the_summary_leaves_the_short_forms(talk: ToolTalk) -> None:
+    talk.say(*range(12, 50), lines=20)
+    url = url_of(talk.database)
+    with tool_talk(url, **{**NO_PROACTIVE, "threshold_tokens": 6_000}) as smaller:
+        passed(smaller, Trigger.AFTER_RESPONSE)
+        assert smaller.gateway.undo(smaller.session) is not None
+        assert smaller.short()
+        smaller.check()
+        smaller.gateway.unprune(smaller.session)
+        assert smaller.short() == []
+        smaller.check()
+
+
+def test_the_hook_of_the_workshop_can_be_replaced(talk: ToolTalk) -> None:
+    asked: list[str] = []
+
+    def prune(_shop: Workshop, claim: Any) -> Pruned:
+        asked.append(claim.trigger)
+        return Pruned()
+
+    talk = replace(talk, play=replace(talk.play, shop=replace(talk.play.shop, prune=prune)))
+    assert isinstance(passed(talk, Trigger.AFTER_RESPONSE), Compacted)
+    assert asked == ["after_response"]

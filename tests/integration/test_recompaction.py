@@ -1,0 +1,315 @@
+"""Bulk re-compaction: each session once, whatever breaks in on it, and never in anybody's way."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from sqlalchemy.exc import IntegrityError
+
+from storage import audit, bulk_runs, jobs, sessions
+from storage.audit import Which
+from storage.bulk_runs import Filters, Progress, Run, RunState, Tally
+from storage.engine import Database
+from storage.jobs import JobKind
+from storage.models import BULK_QUEUE
+from tests.gateways import rows_of, url_of
+from tests.interrupting import Interrupting
+from tests.stored_session import StoredSession, later
+from tests.workplace import DESK, Killed, desk
+from workers import recompaction
+from workers.local_summariser import LocalSummariser
+from workers.recompaction import RunStateError, feed
+from workers.reconcile import reconcile
+from workers.settings import CompressionSettings, Settings, WorkerSettings
+from workers.settings_file import SettingsSource
+from workers.summarising import ErrorClass, Reply, SummariserError, SummaryRequest
+from workers.triggers import Trigger
+from workers.work import Worked, work_in_turn
+from workers.workshop import Workshop
+
+WHO = "ada@host (command line)"
+
+
+def shop_on(database: Database, summariser: Any = None, **worker: Any) -> Workshop:
+    settings = Settings(
+        database_url=url_of(database),
+        compression=CompressionSettings(**DESK),
+        worker=WorkerSettings(**worker),
+    )
+    return Workshop(database, SettingsSource.fixed(settings), summariser or LocalSummariser())
+
+
+def sessions_of(database: Database, count: int, **facts: Any) -> list[StoredSession]:
+    return [desk(database, session_id=f"old-{number}", **facts) for number in range(count)]
+
+
+def begin(database: Database, at_once: int = 2, pace_ms: int = 0, **filters: Any) -> Run:
+    with database.write() as connection:
+        return bulk_runs.create(
+            connection,
+            database,
+            Filters(**filters),
+            owner="o",
+            actor=WHO,
+            at_once=at_once,
+            pace_ms=pace_ms,
+        )
+
+
+def tally(database: Database, run: Run) -> Tally:
+    with database.read() as connection:
+        return bulk_runs.tally(connection, run.id)
+
+
+def state(database: Database, run: Run) -> RunState:
+    with database.read() as connection:
+        return bulk_runs.fetch(connection, run.id).state
+
+
+def work_off(shop: Workshop) -> None:
+    """Do what a worker and its reconciler do until nothing is due."""
+    while due := reconcile(shop):
+        rings = list(due)
+        while rings:
+            done = work_in_turn(shop, rings.pop(0).id)
+            if isinstance(done, Worked):
+                rings.extend(done.due)
+
+
+def bulk_passes(database: Database) -> dict[int, int]:
+    """How often each session was compacted by bulk work."""
+    return dict(
+        rows_of(
+            database,
+            "SELECT session_key, count(*) FROM attempts"
+            " WHERE \"trigger\" = 'recompact' AND outcome = 'compacted' GROUP BY session_key",
+        )
+    )
+
+
+def actions(database: Database) -> list[str]:
+    with database.read() as connection:
+        found = audit.page(connection, Which())
+    return [one.action for one in found if one.action.startswith("bulk")][::-1]
+
+
+def test_every_session_that_matches_is_compacted_once_and_the_run_ends(database: Database) -> None:
+    old = sessions_of(database, 5)
+    desk(database, session_id="other", owner="somebody else")
+    run = begin(database)
+    assert run.sessions == 5
+    work_off(shop_on(database))
+    assert state(database, run) is RunState.DONE
+    done = tally(database, run)
+    assert done.outcomes == {"compacted": 5}
+    assert done.tokens_saved > 5 * 1000
+    assert done.tokens_after == sum(one.record().live_tokens for one in old)
+    assert bulk_passes(database) == {one.key: 1 for one in old}
+    assert actions(database) == ["bulk_ended"]
+
+
+@pytest.mark.parametrize(
+    ("filters", "kept"),
+    [
+        ({"sources": ("telegram",)}, {"a"}),
+        ({"above_tokens": 4000}, {"a", "b"}),
+        ({"title": "VENUE"}, {"b"}),
+        ({"title": "100%"}, set()),
+        ({"older_ms": 60_000}, {"b"}),
+        ({"older_ms": 60_000, "sources": ("telegram",)}, set()),
+    ],
+)
+def test_filters_choose_sessions_and_all_of_them_hold(
+    database: Database, filters: dict[str, Any], kept: set[str]
+) -> None:
+    desk(database, session_id="a", source="telegram")
+    old = desk(database, session_id="b", title="The venue")
+    desk(database, session_id="c", turns=2)
+    with database.write() as connection:
+        connection.exec_driver_sql(
+            f'UPDATE sessions SET active_at = active_at - 120000 WHERE "key" = {old.key}'
+        )
+    run = begin(database, **filters)
+    found = rows_of(
+        database,
+        'SELECT id FROM sessions JOIN bulk_sessions ON session_key = "key"'
+        f" WHERE run_id = {run.id}",
+    )
+    assert {row[0] for row in found} == kept
+
+
+def test_no_more_are_under_way_than_the_run_allows(database: Database) -> None:
+    sessions_of(database, 6)
+    run = begin(database, at_once=2)
+    for _ in range(3):
+        feed(database, actor=WHO)
+    assert tally(database, run).asked == 2
+
+
+def test_a_pace_is_kept_whoever_feeds(database: Database) -> None:
+    sessions_of(database, 6)
+    run = begin(database, at_once=6, pace_ms=20_000)
+    feed(database, actor=WHO)
+    assert tally(database, run).asked == 1
+    feed(later(database, 9_000), actor=WHO)
+    assert tally(database, run).asked == 1
+    feed(later(database, 10_500), actor=WHO)
+    assert tally(database, run).asked == 2
+    # What was missed is caught up for ten seconds at the most.
+    feed(later(database, 3_600_000), actor=WHO)
+    assert tally(database, run).asked == 3
+
+
+def test_a_second_run_is_refused_while_one_is_under_way(database: Database) -> None:
+    sessions_of(database, 1)
+    run = begin(database)
+    with pytest.raises(IntegrityError):
+        begin(database)
+    recompaction.stop(database, run.id, actor=WHO)
+    begin(database)
+    with pytest.raises(RunStateError, match="under way"):
+        recompaction.resume(database, run.id, actor=WHO)
+
+
+def test_stopping_takes_back_what_nobody_has_begun_and_resuming_does_the_rest(
+    database: Database,
+) -> None:
+    old = sessions_of(database, 4)
+    shop = shop_on(database)
+    run = begin(database, at_once=2)
+    first, *_ = reconcile(shop)
+    assert isinstance(work_in_turn(shop, first.id), Worked)
+    recompaction.stop(database, run.id, actor=WHO)
+    stopped = tally(database, run)
+    assert (stopped.settled, stopped.asked, stopped.waiting) == (1, 0, 3)
+    work_off(shop)
+    assert sum(bulk_passes(database).values()) == 1
+    with pytest.raises(RunStateError, match="stopped"):
+        recompaction.stop(database, run.id, actor=WHO)
+    recompaction.resume(database, run.id, actor=WHO)
+    work_off(shop)
+    assert state(database, run) is RunState.DONE
+    assert bulk_passes(database) == {one.key: 1 for one in old}
+    assert actions(database) == ["bulk_stopped", "bulk_resumed", "bulk_ended"]
+
+
+def play(database: Database, run: Run) -> None:
+    """A whole run with a stop and a resumption in its middle."""
+    shop = shop_on(database)
+    for due in reconcile(shop):
+        work_in_turn(shop, due.id)
+    if state(database, run) is RunState.RUNNING:
+        recompaction.stop(database, run.id, actor=WHO)
+    if state(database, run) is RunState.STOPPED:
+        recompaction.resume(database, run.id, actor=WHO)
+    work_off(shop)
+
+
+POINTS = 96
+"""At how many points such a run may be broken off; a few more where a database sees more."""
+
+
+def test_the_points_at_which_a_run_is_broken_off_reach_to_its_end(database: Database) -> None:
+    whole = Interrupting.of(database, 10**9)
+    sessions_of(database, 3)
+    play(whole, begin(database))
+    assert POINTS <= whole.fuse.points <= POINTS + 4
+
+
+@pytest.mark.parametrize("point", range(1, POINTS + 1, 3))
+def test_a_run_that_is_broken_off_anywhere_does_every_session_once(
+    database: Database, point: int
+) -> None:
+    old = sessions_of(database, 3)
+    run = begin(database)
+    broken = Interrupting.of(database, point)
+    with suppress(Killed):
+        play(broken, run)
+    # Later, when the leases of what was killed have ended.
+    after = later(database, 120_000)
+    play(after, run)
+    done = tally(after, run)
+    assert state(after, run) is RunState.DONE
+    assert (done.settled, done.asked, done.waiting) == (3, 0, 0)
+    assert done.outcomes == {"compacted": 3}
+    assert bulk_passes(after) == {one.key: 1 for one in old}
+    for one in old:
+        assert one.counted() == one.live_rows()
+    assert rows_of(after, "SELECT DISTINCT state FROM jobs") == [("done",)]
+
+
+class Down:
+    """A summariser whose endpoint refuses everybody."""
+
+    model = "m"
+    fingerprint = 7
+
+    def room(self, summary_tokens: int) -> int:
+        return 100_000
+
+    def summarise(self, request: SummaryRequest, stop: Any) -> Reply:
+        raise SummariserError(ErrorClass.AUTH, "refused")
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_model_that_fails_leaves_sessions_as_they_are_and_they_can_be_tried_again(
+    database: Database,
+) -> None:
+    old = sessions_of(database, 2)
+    before = [one.counted() for one in old]
+    run = begin(database)
+    work_off(shop_on(database, Down()))
+    assert tally(database, run).outcomes == {"failed": 2}
+    assert [one.counted() for one in old] == before
+    with pytest.raises(RunStateError, match="done"):
+        recompaction.resume(database, run.id, actor=WHO)
+    # The cooldown is that of another summariser.
+    assert recompaction.resume(database, run.id, actor=WHO, again=["failed"]) == 2
+    work_off(shop_on(database))
+    assert tally(database, run).outcomes == {"compacted": 2}
+
+
+def test_a_job_that_is_open_already_serves_the_run_too(database: Database) -> None:
+    (old,) = sessions_of(database, 1)
+    live = old.make_due(JobKind.BATCH, queue="batch", trigger=Trigger.MANUAL, strength=70)
+    run = begin(database)
+    feed(database, actor=WHO)
+    assert rows_of(database, "SELECT job_id FROM bulk_sessions") == [(live.id,)]
+    assert rows_of(database, "SELECT queue FROM jobs") == [("batch",)]
+    work_off(shop_on(database))
+    assert tally(database, run).outcomes == {"compacted": 1}
+
+
+def test_a_session_that_goes_away_meanwhile_keeps_nobody_waiting(database: Database) -> None:
+    first, second = sessions_of(database, 2)
+    run = begin(database)
+    with database.write() as connection:
+        connection.exec_driver_sql(f"DELETE FROM messages WHERE session_key = {first.key}")
+        connection.exec_driver_sql(f'DELETE FROM sessions WHERE "key" = {first.key}')
+    work_off(shop_on(database))
+    assert state(database, run) is RunState.DONE
+    assert list(bulk_passes(database)) == [second.key]
+
+
+def test_live_work_of_a_session_goes_before_bulk_work(database: Database) -> None:
+    (old,) = sessions_of(database, 1)
+    begin(database)
+    feed(database, actor=WHO)
+    with database.write() as connection:
+        sessions.lock(connection, old.key)
+        jobs.make_due(
+            connection,
+            database,
+            old.key,
+            kind=JobKind.BATCH,
+            queue="batch",
+            trigger=Trigger.PREFLIGHT,
+            strength=20,
+        )
+    assert rows_of(database, 'SELECT queue, "trigger" FROM jobs') == [("batch", "preflight")]
+    assert BULK_QUEUE != "batch"
+    assert Progress.ASKED.value == rows_of(database, "SELECT state FROM bulk_sessions")[0][0]

@@ -1,0 +1,39 @@
+"""A worker outlives a connection that cannot be closed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kombu import Connection
+
+from tasks.application import make_app
+from tasks.consumer import Consumer
+
+
+def _no_workshop() -> Any:
+    raise AssertionError("no job runs here")
+
+
+def test_a_worker_consumes_by_it() -> None:
+    app = make_app("redis://localhost:1/0", _no_workshop)
+    assert app.conf.worker_consumer == "tasks.consumer:Consumer"
+    assert issubclass(app.subclass_with_self(app.conf.worker_consumer, keep_reduce=True), Consumer)
+
+
+@pytest.mark.filterwarnings("ignore::celery.exceptions.CPendingDeprecationWarning")
+def test_a_lost_connection_that_cannot_be_closed_is_let_go(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    # What kombu raised when Redis went away a second time: see the docstring of the class.
+    def close(_: Connection) -> None:
+        raise AttributeError("'NoneType' object has no attribute 'hostname'")
+
+    consumer = Consumer.__new__(Consumer)
+    consumer.app = make_app(None, _no_workshop)
+    consumer.connection = Connection("memory://localhost")
+    with monkeypatch.context() as broken:
+        broken.setattr(Connection, "close", close)
+        consumer.on_connection_error_after_connected(ConnectionError("gone"))
+    assert consumer.connection is None
+    assert "could not be closed (AttributeError)" in caplog.text

@@ -1,0 +1,224 @@
+"""Bulk re-compaction: ask for the sessions of a run a few at a time, and note what came of each.
+
+Whoever looks goes on with it: a worker whose bulk job has ended, the reconciler, a person who
+watches. Each step is a transaction of its own, so a run may be interrupted anywhere and goes on
+where it was; no session is asked for twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from enum import Enum, auto
+
+from sqlalchemy import Connection
+
+from storage import attempts, audit, bulk_runs, job_records, jobs, sessions
+from storage.audit import AuditAction
+from storage.bulk_runs import Came, Item, Progress, Run, RunState, Tally
+from storage.engine import Database
+from storage.errors import SessionNotFound, StorageError
+from storage.jobs import JobKind, JobState
+from storage.models import BULK_QUEUE
+from workers.batch.heal_due import see_to_placeholder
+from workers.triggers import RULES, Trigger
+
+BURST_MS = 10_000
+"""What a run may catch up of its pace: nobody looks more often than that for certain."""
+
+GOOD = frozenset({"compacted", "healed", "pruned_enough", "no_op"})
+"""Outcomes with which a session is as small as it gets."""
+
+DEAD = "dead"
+"""The outcome of a session whose job was given up."""
+
+UNTOUCHED = "untouched"
+"""The outcome of a session whose job was closed without a try, such as one that was withdrawn."""
+
+
+class RunStateError(StorageError):
+    """A run cannot do what was asked of it in the state that it is in. Nothing was changed."""
+
+
+class _Asked(Enum):
+    YES = auto()
+    TAKEN = auto()
+    NOT_NOW = auto()
+
+
+def feed(database: Database, *, actor: str) -> int:
+    """Go on with the run that is under way; gives how many sessions were asked for now.
+
+    Notes what came of those that are done, and makes the next ones due, within the run's bounds.
+    They are not rung for (`jobs.ring_bulk`). Ends the run, in the name of `actor`, when the last
+    one is settled. Reads one row where no run is under way.
+    """
+    with database.read() as connection:
+        run = bulk_runs.running(connection)
+    if run is None:
+        return 0
+    settle(database, run.id)
+    asked = 0
+    while True:
+        with database.read() as connection:
+            keys = bulk_runs.next_waiting(connection, run.id, limit=1)
+        if not keys:
+            _end(database, run.id, actor)
+            return asked
+        match _ask(database, run.id, keys[0]):
+            case _Asked.YES:
+                asked += 1
+            case _Asked.NOT_NOW:
+                return asked
+            case _Asked.TAKEN:
+                pass
+
+
+def settle(database: Database, run_id: int) -> int:
+    """Note what came of the run's sessions whose jobs are done; gives how many."""
+    with database.read() as connection:
+        over = bulk_runs.finished(connection, run_id, heals=Trigger.HEAL, trigger=Trigger.RECOMPACT)
+        came = [(item, _came_of(connection, database, item)) for item in over]
+    if not came:
+        return 0
+    with database.write() as connection:
+        bulk_runs.lock(connection, run_id)
+        return sum(bulk_runs.settle(connection, database, *one) for one in came)
+
+
+def stop(database: Database, run_id: int, *, actor: str) -> int:
+    """Ask for no more sessions; gives how many that were asked for wait again now.
+
+    What a worker has begun comes to its end. Raises `RunStateError` where it is not running.
+    """
+    with database.write() as connection:
+        _in_state(bulk_runs.lock(connection, run_id), RunState.RUNNING)
+        bulk_runs.set_state(connection, database, run_id, RunState.STOPPED)
+        _note(connection, database, run_id, AuditAction.BULK_STOPPED, actor)
+        open_ones = bulk_runs.open_items(connection, run_id)
+    back = sum(_take_back(database, item) for item in open_ones)
+    settle(database, run_id)
+    return back
+
+
+def resume(database: Database, run_id: int, *, actor: str, again: Collection[str] = ()) -> int:
+    """Let a run go on; gives how many sessions were let wait again.
+
+    `again` are outcomes of sessions that are to be tried once more; with them a run that is done
+    may go on too. Raises `RunStateError` where it is running, where it is done and nothing is to
+    be tried again, and where another run is under way.
+    """
+    settle(database, run_id)
+    with database.write() as connection:
+        other = bulk_runs.running(connection)
+        if other is not None and other.id != run_id:
+            raise RunStateError(
+                f"run {other.id} is under way; stop it first (`afterturn recompact stop`)"
+            )
+        run = bulk_runs.lock(connection, run_id)
+        waiting = bulk_runs.ask_again(connection, run_id, again) if again else 0
+        _in_state(run, RunState.STOPPED, *([RunState.DONE] if waiting else []))
+        bulk_runs.set_state(connection, database, run_id, RunState.RUNNING)
+        _note(connection, database, run_id, AuditAction.BULK_RESUMED, actor)
+    return waiting
+
+
+def figures(tally: Tally) -> dict[str, object]:
+    """A run's figures as records tell them."""
+    return {
+        "sessions": tally.waiting + tally.asked + tally.settled,
+        "settled": tally.settled,
+        "outcomes": dict(tally.outcomes),
+        "tokens_saved": tally.tokens_saved,
+        "requests": tally.requests,
+    }
+
+
+def _ask(database: Database, run_id: int, key: int) -> _Asked:
+    """Make the job of a session due, unless the run has enough under way or its pace forbids."""
+    with database.write() as connection:
+        try:
+            sessions.lock(connection, key)
+        except SessionNotFound:
+            return _Asked.TAKEN
+        run = bulk_runs.lock(connection, run_id)
+        under_way = bulk_runs.count(connection, run_id, Progress.ASKED)
+        early = bulk_runs.left_ms(connection, database, run) > 0
+        if run.state is not RunState.RUNNING or under_way >= run.at_once or early:
+            return _Asked.NOT_NOW
+        after = attempts.last_id(connection, key)
+        job = jobs.make_due(
+            connection,
+            database,
+            key,
+            kind=JobKind.BATCH,
+            queue=BULK_QUEUE,
+            trigger=Trigger.RECOMPACT,
+            strength=RULES[Trigger.RECOMPACT].strength,
+        )
+        item = Item(run_id, key, job.id, after)
+        if not bulk_runs.note_asked(
+            connection, database, item, burst_ms=BURST_MS, pace_ms=run.pace_ms
+        ):
+            connection.rollback()
+            return _Asked.TAKEN
+    return _Asked.YES
+
+
+def _take_back(database: Database, item: Item) -> bool:
+    """Withdraw the job of a session that nobody has begun."""
+    with database.write() as connection:
+        sessions.lock(connection, item.session_key)
+        bulk_runs.lock(connection, item.run_id)
+        if not jobs.withdraw(connection, database, item.job_id, trigger=Trigger.RECOMPACT):
+            return False
+        # One that waits for its real summary goes on waiting.
+        see_to_placeholder(connection, database, item.session_key)
+        return bulk_runs.put_back(connection, item)
+
+
+def _end(database: Database, run_id: int, actor: str) -> None:
+    with database.write() as connection:
+        run = bulk_runs.lock(connection, run_id)
+        tally = bulk_runs.tally(connection, run_id)
+        if run.state is not RunState.RUNNING or tally.waiting or tally.asked:
+            return
+        bulk_runs.set_state(connection, database, run_id, RunState.DONE)
+        _note(connection, database, run_id, AuditAction.BULK_ENDED, actor)
+
+
+def _came_of(connection: Connection, database: Database, item: Item) -> Came:
+    tries = attempts.of_job(connection, item.session_key, item.job_id, after=item.after_attempt)
+    standing = job_records.standing(connection, database, item.job_id)
+    dead = standing is not None and standing.state is JobState.DEAD
+    if not tries:
+        return Came(DEAD if dead else UNTOUCHED)
+    last = tries[-1]
+    return Came(
+        outcome=DEAD if dead else last.outcome,
+        error_class=last.error_class,
+        tokens_before=tries[0].tokens_before,
+        tokens_after=last.tokens_after,
+        requests=sum(one.requests for one in tries),
+        prompt_tokens=sum(one.prompt_tokens or 0 for one in tries),
+        completion_tokens=sum(one.completion_tokens or 0 for one in tries),
+    )
+
+
+def _in_state(run: Run, *states: RunState) -> None:
+    if run.state not in states:
+        raise RunStateError(f"run {run.id} is {run.state.value}")
+
+
+def _note(
+    connection: Connection, database: Database, run_id: int, action: AuditAction, actor: str
+) -> None:
+    run = bulk_runs.fetch(connection, run_id)
+    tally = bulk_runs.tally(connection, run_id)
+    audit.record(
+        connection,
+        database,
+        action,
+        actor=actor,
+        owner=run.owner,
+        facts={"run": run_id, **figures(tally)},
+    )
