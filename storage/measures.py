@@ -75,10 +75,16 @@ def retrying(connection: Connection) -> dict[str, int]:
 
 def lag(connection: Connection, database: Database) -> Lag:
     """How far decisions are behind events. Reads the events of undecided sessions only."""
+    # As a question for each of them: a join would read the events of all sessions.
+    first = (
+        select(func.min(TurnEvent.created_at))
+        .where(TurnEvent.session_key == Session.key, TurnEvent.turn > Session.decided_turns)
+        .correlate(Session)
+        .scalar_subquery()
+    )
+    waiting = select(first.label("first")).select_from(Session).where(sql(UNDECIDED)).subquery()
     undecided, oldest = connection.execute(
-        select(func.count(Session.key.distinct()), database.now() - func.min(TurnEvent.created_at))
-        .join(TurnEvent, TurnEvent.session_key == Session.key)
-        .where(sql(UNDECIDED), TurnEvent.turn > Session.decided_turns)
+        select(func.count(waiting.c.first), database.now() - func.min(waiting.c.first))
     ).one()
     return Lag(undecided, None if oldest is None else max(0, int(oldest)))
 

@@ -58,8 +58,8 @@ LOG_LINES = (
     ),
     LogLine(
         LogEvent.RUN_ENDED,
-        "A worker ended a run of a job; `outcome` is that of its last pass, `due` how many jobs it "
-        "leaves due.",
+        "A worker ended a run of a job; `outcome` is that of the last pass that had something to "
+        "do, `due` how many jobs it leaves due.",
         (*_RUN, *_FACTS, "outcome", "passes"),
     ),
     LogLine(
@@ -113,7 +113,11 @@ def tell(
 ) -> None:
     """Write a line about `event`; a field that is None is left out."""
     if log.isEnabledFor(level):
-        known = {name: value for name, value in fields.items() if value is not None}
+        known = {
+            name: round(value, 3) if isinstance(value, float) else value
+            for name, value in fields.items()
+            if value is not None
+        }
         if (trace := trace_id()) is not None:
             known["trace_id"] = trace
         log.log(level, "%s", _Line(event, known), extra={"event": event.value, "fields": known})

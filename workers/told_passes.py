@@ -11,6 +11,7 @@ from typing import Any
 from storage.jobs import Claim
 from workers.log_lines import Field, LogEvent, tell
 
+_NOTHING_LEFT = "nothing_left"
 _CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 _FIGURES = ("rows", "tokens_before", "tokens_after", "reason", "model")
 """Each is a figure, a name or words of ours."""
@@ -56,8 +57,9 @@ def tell_run(log: logging.Logger, run: Run, passes: Iterable[object]) -> None:
         names.append(outcome_name(one))
         fields = {**run.ids, "outcome": names[-1], **outcome_fields(one)}
         tell(log, LogEvent.OUTCOME, fields)
-    outcome = names[-1] if names else "done"
-    ended = {**run.ids, **run.facts, "outcome": outcome, "passes": len(names)}
+    # That nothing is left for one more pass says nothing of those before.
+    done = [name for name in names if name != _NOTHING_LEFT] or names or ["done"]
+    ended = {**run.ids, **run.facts, "outcome": done[-1], "passes": len(names)}
     tell(log, LogEvent.RUN_ENDED, ended)
 
 

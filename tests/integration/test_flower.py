@@ -21,7 +21,10 @@ from tests.gateways import gateway_on, migrated
 from tests.model_behaviours import Status
 from tests.model_server import ModelServer
 from tests.processes import Processes
+from tests.servers import RedisServer
 from tests.waiting import wait_until
+
+pytestmark = pytest.mark.xdist_group("flower")
 
 PERSON = "operator:correct horse"
 CANARY = "xylophone-canary"
@@ -71,7 +74,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def watched(folder: Path, _redis_of_this_process: str) -> Iterator[Watched]:
+def broker() -> Iterator[str]:
+    """A Redis that no other test empties meanwhile."""
+    with RedisServer() as server:
+        yield server.url
+
+
+@pytest.fixture(scope="module")
+def watched(folder: Path, broker: str) -> Iterator[Watched]:
     """Turns of two sessions, one of them against a model that refuses the key."""
     url = f"sqlite:///{folder / 'afterturn.db'}"
     processes = Processes(folder)
@@ -93,7 +103,7 @@ def watched(folder: Path, _redis_of_this_process: str) -> Iterator[Watched]:
         )
         env = {
             "DATABASE_URL": url,
-            "BROKER_URL": _redis_of_this_process,
+            "BROKER_URL": broker,
             "AFTERTURN_CONFIG": str(config),
         }
         flower = processes.python(
@@ -107,7 +117,7 @@ def watched(folder: Path, _redis_of_this_process: str) -> Iterator[Watched]:
         worker = processes.python("-c", CALL, "worker", "--events", "--name", "live", env=env)
         worker.wait_for("ready")
         wait_until(lambda: "live@" in found.get("/api/workers?refresh=1")[1], "the worker is seen")
-        with gateway_on(url, broker_url=_redis_of_this_process) as gateway:
+        with gateway_on(url, broker_url=broker) as gateway:
             say(gateway, "airline-1")
             say(gateway, EVIL)
             wait_until(lambda: bool(refused(found.tasks())), "a pass was refused by the model")

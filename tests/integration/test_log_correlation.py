@@ -58,7 +58,7 @@ def test_an_event_is_followed_from_the_gateway_to_the_commit(
         ("pass.ended", "micro", "absorbed"),
         ("pass.ended", "micro", "nothing_left"),
     ]
-    assert names[4] == ("run.ended", "micro", "nothing_left")
+    assert names[4] == ("run.ended", "micro", "absorbed")
     stored, decided, absorbed, _, ended, again = followed
     assert stored["session"] == decided["session"] == absorbed["session"] == "s"
     assert stored["owner"] == decided["owner"] == absorbed["owner"] == "local"

@@ -17,6 +17,7 @@ from storage import (
     guards,
     job_records,
     jobs,
+    measures,
     messages,
     overdue,
     pruned,
@@ -24,6 +25,7 @@ from storage import (
     sessions,
     signals,
     summaries,
+    totals,
     undo,
 )
 from storage.engine import Database
@@ -286,6 +288,16 @@ HOT: dict[str, tuple[Call, set[str]]] = {
     "dead_reasons": (lambda d, c: dead_jobs.reasons(c), {"ix_jobs_dead"}),
     "by_queue": (lambda d, c: backlog.by_queue(c, d), {"uq_jobs_open", "ix_jobs_dead"}),
     "running": (lambda d, c: backlog.running(c), set()),
+    "leases": (lambda d, c: measures.leases(c, d), set()),
+    "retrying": (lambda d, c: measures.retrying(c), {"uq_jobs_open"}),
+    "lag": (lambda d, c: measures.lag(c, d), {"ix_sessions_undecided"}),
+    "cooldowns": (lambda d, c: measures.cooldowns(c, d), {"ix_guards_cooldown"}),
+    "placeholders": (lambda d, c: measures.placeholders(c), set()),
+    "active_sizes": (
+        lambda d, c: measures.active_sizes(c, d, within_ms=1, limit=100),
+        {"ix_sessions_active_at"},
+    ),
+    "uncounted": (lambda d, c: totals.uncounted(c, after=ATTEMPTS - 10), set()),
     "last_attempt": (lambda d, c: attempts.last_id(c, BUSY), {"ix_attempts_session"}),
     "attempts_of_job": (
         lambda d, c: attempts.of_job(c, BUSY, ATTEMPTS - 199, after=ATTEMPTS - 400),
