@@ -43,6 +43,7 @@ AFTER_LEASE_MS = LEASE_MS + 1000
 
 OF_A_PASS = {
     *("messages", "summaries", "sessions", "cursors", "attempts", "guards", "answers"),
+    "audit",  # who did it
     "search_pending",  # the new summary, noted for the index
 }
 CHANGED_AT = {
