@@ -151,9 +151,9 @@ def test_a_rolling_restart_of_all_workers_under_load_loses_nothing_and_pays_for_
             asked = len(model.requests)
             say(8 + 8 * number, 8)
             model.wait_for_requests(asked + 1, timeout=60)
+            assert open_jobs(database)
             children[number].terminate()
             assert children[number].wait(60) == 0
-            assert open_jobs(database)
             children[number] = host.start_worker(f"new-{number}")
             children[number].wait_for("READY")
         say(32, 8)

@@ -173,7 +173,10 @@ def test_a_dead_job_keeps_why_and_when(worker: Worker, session: StoredSession) -
     worker.bury(worker.take(due))
     (row,) = dump(worker.database)["jobs"]
     assert (row["state"], row["reason"], row["trace"]) == ("dead", "KeyError", "frames")
-    assert row["failed_first_at"] == row["failed_last_at"] >= row["created_at"]
+    first, last = row["failed_first_at"], row["failed_last_at"]
+    # PostgreSQL reads its clock anew for each.
+    assert 0 <= last - first <= 5
+    assert first >= row["created_at"]
     assert (row["holder"], row["lease_until"], row["deadline_at"]) == (None, None, None)
 
 

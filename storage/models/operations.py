@@ -1,0 +1,107 @@
+"""What operators do: the audit trail, bulk re-compaction, imports."""
+
+from __future__ import annotations
+
+from sqlalchemy import ForeignKey, Index
+from sqlalchemy import text as sql
+from sqlalchemy.orm import Mapped, mapped_column
+
+from storage.models.base import Base, BigKey
+
+RUNNING_BULK = "state = 'running'"
+"""Runs of bulk work that go on: one at a time."""
+
+
+class AuditEntry(Base):
+    """Something that somebody did. It outlives its session: it names it, and refers to none."""
+
+    __tablename__ = "audit"
+
+    id: Mapped[int] = mapped_column(BigKey, primary_key=True, autoincrement=True)
+    owner: Mapped[str | None]
+    session: Mapped[str | None]
+    actor: Mapped[str]
+    action: Mapped[str]
+    facts: Mapped[str] = mapped_column(server_default="{}")
+    created_at: Mapped[int]
+
+    __table_args__ = (
+        Index("ix_audit_owner", "owner", "id"),
+        Index("ix_audit_session", "session", "id"),
+        {"sqlite_autoincrement": True},  # an id is never given twice
+    )
+
+
+class BulkRun(Base):
+    """A re-compaction of many sessions: whom it is for, how fast it may go, how it stands."""
+
+    __tablename__ = "bulk_runs"
+
+    id: Mapped[int] = mapped_column(BigKey, primary_key=True, autoincrement=True)
+    owner: Mapped[str | None]
+    actor: Mapped[str]
+    filters: Mapped[str]
+    state: Mapped[str]
+    at_once: Mapped[int]
+    pace_ms: Mapped[int] = mapped_column(server_default="0")
+    next_at: Mapped[int] = mapped_column(server_default="0")
+    sessions: Mapped[int]
+    created_at: Mapped[int]
+    updated_at: Mapped[int]
+    ended_at: Mapped[int | None]
+
+    __table_args__ = (
+        Index(
+            "uq_bulk_runs_running",
+            "state",
+            unique=True,
+            sqlite_where=sql(RUNNING_BULK),
+            postgresql_where=sql(RUNNING_BULK),
+        ),
+        {"sqlite_autoincrement": True},  # an id is never given twice
+    )
+
+
+class BulkSession(Base):
+    """A session of a run: waiting, asked for (its job is open), or settled with what came of it."""
+
+    __tablename__ = "bulk_sessions"
+
+    run_id: Mapped[int] = mapped_column(
+        ForeignKey("bulk_runs.id", ondelete="CASCADE"), primary_key=True
+    )
+    session_key: Mapped[int] = mapped_column(
+        ForeignKey("sessions.key", ondelete="CASCADE"), primary_key=True
+    )
+    place: Mapped[int]
+    state: Mapped[str]
+    job_id: Mapped[int | None]
+    after_attempt: Mapped[int] = mapped_column(server_default="0")
+    outcome: Mapped[str | None]
+    error_class: Mapped[str | None]
+    tokens_before: Mapped[int | None]
+    tokens_after: Mapped[int | None]
+    requests: Mapped[int] = mapped_column(server_default="0")
+    prompt_tokens: Mapped[int] = mapped_column(server_default="0")
+    completion_tokens: Mapped[int] = mapped_column(server_default="0")
+    settled_at: Mapped[int | None]
+
+    __table_args__ = (
+        Index("ix_bulk_sessions_state", "run_id", "state", "place"),
+        Index("ix_bulk_sessions_session", "session_key"),
+    )
+
+
+class ImportedSession(Base):
+    """How far a session that came from elsewhere was read there."""
+
+    __tablename__ = "imported_sessions"
+
+    session_key: Mapped[int] = mapped_column(
+        ForeignKey("sessions.key", ondelete="CASCADE"), primary_key=True
+    )
+    origin: Mapped[str]
+    rows: Mapped[int]
+    last_row: Mapped[int]
+    digest: Mapped[str]
+    updated_at: Mapped[int]
