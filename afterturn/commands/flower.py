@@ -47,6 +47,12 @@ def flower(
     output = Output()
     place = Place.read(listen, "--listen")
     known = None if credentials is None else Credentials.read(credentials)
+    if known is not None and not all(pair.isascii() for pair in known.pairs):
+        raise CommandError(
+            "Flower cannot compare names and passwords with other characters than ASCII, and "
+            f"{credentials} holds some",
+            Exit.CONFIGURATION,
+        )
     asked_elsewhere = known is None and knows_people()
     if not asked_elsewhere:
         check_access(place, known, "--credentials")

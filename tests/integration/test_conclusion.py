@@ -83,7 +83,10 @@ def test_a_finished_job_succeeds_says_what_was_done_and_rings_for_what_follows(
 ) -> None:
     with scene(sqlite_url, redis_url) as (play, app, _, _):
         first = job(play)
-        assert run(app, FINALIZE, job_id=first, session=1, trigger="turn") == ("SUCCESS", "turn")
+        assert run(app, FINALIZE, job_id=first, session=1, trigger="turn") == (
+            "SUCCESS",
+            "due: micro",
+        )
         assert rings(redis_url, "micro") == [ABSORB]
         state, said = run(app, ABSORB, job_id=job(play), session=1, trigger="micro", new_fact=1)
         assert (state, said) == ("SUCCESS", "Absorbed 6, NothingLeft 1")

@@ -230,6 +230,18 @@ def test_only_a_password_opens_it_to_other_hosts(processes: Processes, sqlite_ur
     assert "other hosts can reach 0.0.0.0" in refused.output
 
 
+def test_a_password_that_flower_cannot_compare_is_refused(
+    processes: Processes, sqlite_url: str, tmp_path: Path
+) -> None:
+    people = tmp_path / "people"
+    people.write_text("operator:ein schlüssel\n", encoding="utf-8")
+    env = {"DATABASE_URL": sqlite_url, "BROKER_URL": "redis://127.0.0.1:1/0"}
+    refused = processes.python("-c", CALL, "flower", "--credentials", str(people), env=env)
+    assert refused.wait() == 3
+    assert "other characters than ASCII" in refused.output
+    assert "schl" not in refused.output
+
+
 def test_a_password_of_this_run_is_made_up_where_none_is_given(
     processes: Processes, sqlite_url: str, redis_url: str
 ) -> None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import ssl
+from http.client import BadStatusLine, HTTPConnection, HTTPSConnection
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 from celery import Celery
 from kombu.exceptions import OperationalError
+from prometheus_client import CollectorRegistry
 
+from afterturn.credentials import Place
+from afterturn.exits import CommandError
+from afterturn.metrics.server import MetricsServer, tls_context
 from producers import Gateway
 from storage import migrate
 from storage.engine import open_database
@@ -130,3 +136,35 @@ def test_a_postgresql_that_cannot_prove_its_name_is_not_talked_to(
             migrate.upgrade(database)
         database.close()
         assert str(certificates.authority) not in str(caught.value)
+
+
+def test_metrics_are_served_over_tls(certificates: Certificates) -> None:
+    server = MetricsServer(
+        CollectorRegistry(),
+        Place("127.0.0.1", 0),
+        tls=tls_context(certificates.certificate, certificates.key),
+    )
+    server.start()
+    port = urlsplit(server.url).port
+    trusting = ssl.create_default_context(cafile=certificates.authority)
+    try:
+        assert server.url.startswith("https://")
+        connection = HTTPSConnection("localhost", port, timeout=10, context=trusting)
+        connection.request("GET", "/metrics")
+        assert connection.getresponse().status == 200
+        connection.close()
+        plain = HTTPConnection("localhost", port, timeout=10)
+        plain.request("GET", "/metrics")
+        with pytest.raises((BadStatusLine, ConnectionError)):
+            plain.getresponse()
+        plain.close()
+    finally:
+        server.close()
+
+
+def test_a_certificate_and_its_key_go_together(certificates: Certificates) -> None:
+    for pair in ((certificates.certificate, None), (None, certificates.key)):
+        with pytest.raises(CommandError, match="go together"):
+            tls_context(*pair)
+    with pytest.raises(CommandError, match="cannot be used"):
+        tls_context(certificates.authority, certificates.key)
