@@ -313,10 +313,10 @@ def test_ctrl_c_stops_a_run_and_says_how_it_goes_on(
         "AFTERTURN_CONFIG": str(tmp_path / "settings.yaml"),
     }
     child = processes.python("-m", "afterturn", "recompact", "--yes", env=environment)
-    child.wait_for("run 1: 0 of 3")
+    child.wait_for(": 0 of 3 sessions")
     child.send(signal.SIGINT)
     assert child.wait(20) == Exit.INTERRUPTED
-    assert "recompact resume 1" in child.output
+    assert "afterturn recompact resume" in child.output
     assert "Traceback" not in child.output
     assert rows_of(database, "SELECT state FROM bulk_runs") == [("stopped",)]
     work_off(shop)
@@ -332,7 +332,7 @@ def test_a_run_whose_terminal_is_killed_goes_on_by_the_workers(
         "AFTERTURN_CONFIG": str(tmp_path / "settings.yaml"),
     }
     child = processes.python("-m", "afterturn", "recompact", "--yes", env=environment)
-    child.wait_for("run 1: 0 of 3")
+    child.wait_for(": 0 of 3 sessions")
     child.kill()
     work_off(shop)
     assert rows_of(database, "SELECT state FROM bulk_runs") == [("done",)]
