@@ -30,7 +30,7 @@ from storage.jobs.holding import (
     renew,
 )
 from storage.jobs.opening import make_due, withdraw
-from storage.jobs.ringing import any_bulk, any_due, due_in_session, ring_bulk, ring_due
+from storage.jobs.ringing import any_bulk, any_due, any_live, due_in_session, ring_bulk, ring_due
 from storage.jobs.terms import MAX_CRASHES, Claim, DueJob, JobKind, JobState
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     "JobState",
     "any_bulk",
     "any_due",
+    "any_live",
     "bury",
     "check_fence",
     "claim",

@@ -81,6 +81,15 @@ def any_bulk(connection: Connection, database: Database, *, at_once: int) -> boo
     return waiting.first() is not None and _bulk_under_way(connection, at_once) < at_once
 
 
+def any_live(connection: Connection, database: Database) -> bool:
+    """Whether work that is no bulk work runs, or is due now. Takes no lock."""
+    runs = select(_J.id).where(sql(RUNNING_JOB), _J.queue != BULK_QUEUE)
+    due = select(_J.id).where(
+        sql(RINGABLE_JOB), _J.queue != BULK_QUEUE, _J.run_at <= database.moment(), NOT_PAUSED
+    )
+    return any(connection.execute(query.limit(1)).first() for query in (runs, due))
+
+
 def any_due(
     connection: Connection,
     database: Database,

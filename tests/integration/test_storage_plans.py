@@ -272,6 +272,10 @@ HOT: dict[str, tuple[Call, set[str]]] = {
         lambda d, c: jobs.any_due(c, later(d, -LONG_AGO_MS), again_after_ms=30_000),
         {"ix_jobs_ringable", "ix_jobs_lease"},
     ),
+    "any_live": (
+        lambda d, c: jobs.any_live(c, later(d, -LONG_AGO_MS)),
+        {"ix_jobs_ringable"},
+    ),
     "any_bulk": (
         lambda d, c: jobs.any_bulk(c, d, at_once=2),
         {"ix_jobs_bulk", "ix_jobs_rung"},
