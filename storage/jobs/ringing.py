@@ -87,7 +87,7 @@ def any_live(connection: Connection, database: Database) -> bool:
     due = select(_J.id).where(
         sql(RINGABLE_JOB), _J.queue != BULK_QUEUE, _J.run_at <= database.moment(), NOT_PAUSED
     )
-    return any(connection.execute(query.limit(1)).first() for query in (runs, due))
+    return any(connection.execute(query.limit(1)).first() for query in (due, runs))
 
 
 def any_due(
