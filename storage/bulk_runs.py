@@ -28,9 +28,21 @@ from sqlalchemy import text as sql
 
 from storage.engine import Database
 from storage.jobs import JobState
-from storage.models import RUNNING_BULK, BulkRun, BulkSession, Job, Session, table_of
+from storage.models import (
+    ASKED_IN_BULK,
+    RUNNING_BULK,
+    WAITING_IN_BULK,
+    BulkRun,
+    BulkSession,
+    Job,
+    Session,
+    table_of,
+)
 
 _R, _B, _S = BulkRun, BulkSession, Session
+# Literal, and with the table's name, since jobs have a state too.
+_WAITING = sql(f"bulk_sessions.{WAITING_IN_BULK}")
+_ASKED = sql(f"bulk_sessions.{ASKED_IN_BULK}")
 
 
 class RunState(StrEnum):
@@ -238,11 +250,9 @@ def set_state(connection: Connection, database: Database, run_id: int, state: Ru
     )
 
 
-def count(connection: Connection, run_id: int, progress: Progress) -> int:
-    """How many sessions of a run are that far."""
-    return connection.execute(
-        select(func.count()).where(_B.run_id == run_id, _B.state == progress)
-    ).scalar_one()
+def under_way(connection: Connection, run_id: int) -> int:
+    """How many sessions of a run were asked for and are not settled."""
+    return connection.execute(select(func.count()).where(_B.run_id == run_id, _ASKED)).scalar_one()
 
 
 def next_waiting(connection: Connection, run_id: int, *, limit: int) -> list[int]:
@@ -250,7 +260,7 @@ def next_waiting(connection: Connection, run_id: int, *, limit: int) -> list[int
     return list(
         connection.execute(
             select(_B.session_key)
-            .where(_B.run_id == run_id, _B.state == Progress.WAITING)
+            .where(_B.run_id == run_id, _WAITING)
             .order_by(_B.place)
             .limit(limit)
         ).scalars()
@@ -433,7 +443,7 @@ def _items(connection: Connection, run_id: int, over: ColumnElement[bool]) -> li
     found = connection.execute(
         select(_B.run_id, _B.session_key, _B.job_id, _B.after_attempt)
         .outerjoin(Job, Job.id == _B.job_id)
-        .where(_B.run_id == run_id, _B.state == Progress.ASKED, over)
+        .where(_B.run_id == run_id, _ASKED, over)
         .order_by(_B.place)
     )
     return [Item(run, key, job or 0, after) for run, key, job, after in found]

@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 
 from storage import attempts, audit, bulk_runs, job_records, jobs, sessions
 from storage.audit import AuditAction
-from storage.bulk_runs import Came, Item, Progress, Run, RunState, Tally
+from storage.bulk_runs import Came, Item, Run, RunState, Tally
 from storage.engine import Database
 from storage.errors import SessionNotFound, StorageError
 from storage.jobs import JobKind, JobState
@@ -141,7 +141,7 @@ def _ask(database: Database, run_id: int, key: int) -> _Asked:
         except SessionNotFound:
             return _Asked.TAKEN
         run = bulk_runs.lock(connection, run_id)
-        under_way = bulk_runs.count(connection, run_id, Progress.ASKED)
+        under_way = bulk_runs.under_way(connection, run_id)
         early = bulk_runs.left_ms(connection, database, run) > 0
         if run.state is not RunState.RUNNING or under_way >= run.at_once or early:
             return _Asked.NOT_NOW

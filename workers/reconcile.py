@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from sqlalchemy import Connection
+
 from storage import jobs
 from storage.engine import Database
 from storage.jobs import DueJob
@@ -39,15 +41,22 @@ def reconcile(shop: Workshop) -> list[DueJob]:
     feed(database, actor=shop.actor)
     with database.read() as connection:
         due = jobs.any_due(connection, database, **_PAUSES)
-        bulk = jobs.any_bulk(connection, database, at_once=shop.bulk_at_once)
+        bulk = jobs.any_bulk(connection, database, at_once=_room(shop, connection))
     return (_due(database) if due else []) + (ring_bulk(shop) if bulk else [])
 
 
 def ring_bulk(shop: Workshop) -> list[DueJob]:
     """Give the bulk jobs that it is time to ring for, so that `worker.bulk_at_once` are under
-    way. A bulk job that ends calls for the next."""
+    way, and one while anything else is to be worked. A bulk job that ends calls for the next."""
     with shop.database.write() as connection:
-        return jobs.ring_bulk(connection, shop.database, at_once=shop.bulk_at_once)
+        at_once = _room(shop, connection)
+        return jobs.ring_bulk(connection, shop.database, at_once=at_once)
+
+
+def _room(shop: Workshop, connection: Connection) -> int:
+    """How many bulk jobs may be under way: they take turns with live work, and never stand still
+    for it."""
+    return 1 if jobs.any_live(connection, shop.database) else shop.bulk_at_once
 
 
 def _due(database: Database) -> list[DueJob]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import getpass
 from typing import Annotated, Any
 
 import typer
 
+from afterturn.actor import person
 from afterturn.commands.options import AsJson
 from afterturn.console import Output
 from afterturn.exits import CommandError, Exit
@@ -99,20 +99,13 @@ def _of_all_owners(database: Database, query: str, scope: Scope, **asked: Any) -
     return recall.discover_of_all_owners(
         database,
         query,
-        operator=_operator(),
+        operator=person(),
         source=scope.source,
         roles=scope.roles,
         since=scope.since,
         until=scope.until,
         **asked,
     )
-
-
-def _operator() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):
-        return "unknown"
 
 
 def _key(database: Database, owner: str, session: str | None) -> int | None:

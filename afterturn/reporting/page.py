@@ -109,9 +109,12 @@ def overall_page(
         '<div class="two">'
         + _card(
             "How full sessions are now",
-            "Sessions by live tokens as a share of their threshold.",
+            "Sessions by live tokens in % of their threshold.",
             column_chart(
-                occupancies(reports), title="Sessions by occupancy", colour="--with", told=short
+                [(name.removesuffix(" %"), float(many)) for name, many in occupancies(reports)],
+                title="Sessions by occupancy",
+                colour="--with",
+                told=short,
             ),
         )
         + _card(

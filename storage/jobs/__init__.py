@@ -30,7 +30,15 @@ from storage.jobs.holding import (
     renew,
 )
 from storage.jobs.opening import make_due, withdraw
-from storage.jobs.ringing import any_bulk, any_due, count_bulk, due_in_session, ring_bulk, ring_due
+from storage.jobs.ringing import (
+    any_bulk,
+    any_due,
+    any_live,
+    count_bulk,
+    due_in_session,
+    ring_bulk,
+    ring_due,
+)
 from storage.jobs.terms import MAX_CRASHES, Claim, DueJob, JobKind, JobState
 
 __all__ = [
@@ -42,6 +50,7 @@ __all__ = [
     "JobState",
     "any_bulk",
     "any_due",
+    "any_live",
     "bury",
     "check_fence",
     "claim",

@@ -86,6 +86,15 @@ def count_bulk(connection: Connection, *, at_most: int) -> int:
     return int(found.scalar_one())
 
 
+def any_live(connection: Connection, database: Database) -> bool:
+    """Whether work that is no bulk work runs, or is due now. Takes no lock."""
+    runs = select(_J.id).where(sql(RUNNING_JOB), _J.queue != BULK_QUEUE)
+    due = select(_J.id).where(
+        sql(RINGABLE_JOB), _J.queue != BULK_QUEUE, _J.run_at <= database.moment(), NOT_PAUSED
+    )
+    return any(connection.execute(query.limit(1)).first() for query in (due, runs))
+
+
 def any_due(
     connection: Connection,
     database: Database,

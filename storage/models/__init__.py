@@ -33,7 +33,9 @@ from storage.models.conversations import (
     TurnEvent,
 )
 from storage.models.operations import (
+    ASKED_IN_BULK,
     RUNNING_BULK,
+    WAITING_IN_BULK,
     AuditEntry,
     BulkRun,
     BulkSession,
@@ -69,6 +71,7 @@ from storage.models.work import (
 
 __all__ = [
     "AGENT_ROW",
+    "ASKED_IN_BULK",
     "BULK_QUEUE",
     "COOLDOWN_GUARD",
     "DEAD_JOB",
@@ -91,6 +94,7 @@ __all__ = [
     "RUNNING_JOB",
     "UNDECIDED",
     "WAITING_BULK_JOB",
+    "WAITING_IN_BULK",
     "Answer",
     "Attempt",
     "AuditEntry",

@@ -10,6 +10,9 @@ from storage.models.base import Base, BigKey
 
 RUNNING_BULK = "state = 'running'"
 """Runs of bulk work that go on: one at a time."""
+WAITING_IN_BULK = "state = 'waiting'"
+ASKED_IN_BULK = "state = 'asked'"
+"""Sessions of a run that were asked for and are not settled: a handful of any number."""
 
 
 class AuditEntry(Base):
@@ -87,7 +90,20 @@ class BulkSession(Base):
     settled_at: Mapped[int | None]
 
     __table_args__ = (
-        Index("ix_bulk_sessions_state", "run_id", "state", "place"),
+        Index(
+            "ix_bulk_sessions_waiting",
+            "run_id",
+            "place",
+            sqlite_where=sql(WAITING_IN_BULK),
+            postgresql_where=sql(WAITING_IN_BULK),
+        ),
+        Index(
+            "ix_bulk_sessions_asked",
+            "run_id",
+            "place",
+            sqlite_where=sql(ASKED_IN_BULK),
+            postgresql_where=sql(ASKED_IN_BULK),
+        ),
         Index("ix_bulk_sessions_session", "session_key"),
     )
 

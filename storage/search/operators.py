@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 
+from storage import audit
+from storage.audit import AuditAction
 from storage.engine import Database
 from storage.search.discovering import discover
 from storage.search.results import Found
@@ -24,11 +26,19 @@ def discover_of_all_owners(
     limit: int,
     after: str | None = None,
 ) -> Found:
-    """As `discover`, whoever owns the messages. Every call is logged with the operator's name and
-    whose sessions were shown; neither the question nor what was found is."""
+    """As `discover`, whoever owns the messages. Every call stands in the audit trail, with the
+    operator's name and whose sessions were shown; neither the question nor what was found does."""
     scope = Scope(None, source=source, roles=roles, since=since, until=until)
     found = discover(database, text, scope, limit=limit, after=after)
     owners = sorted({hit.session.owner for hit in found.hits})
+    with database.write() as connection:
+        audit.record(
+            connection,
+            database,
+            AuditAction.SEARCHED_ACROSS_OWNERS,
+            actor=operator,
+            facts={"what": "search", "found": len(found.hits), "owners": owners},
+        )
     log.warning(
         "operator %r searched the sessions of all owners: %d hits of owners %s",
         operator,

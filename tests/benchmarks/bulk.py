@@ -108,6 +108,7 @@ def _begin(database: Database) -> int:
 
 def _go_on(workers: Crew, database: Database) -> None:
     recompaction.feed(database, actor=_ACTOR)
+    # As many as were rung for at the time when nobody else wanted anything.
     with database.write() as connection:
         due = jobs.ring_bulk(connection, database, at_once=_AT_ONCE)
     ring(workers.app, due)

@@ -229,3 +229,17 @@ def forget_what_is_due(database: Database) -> None:
 def jobs_waiting(database: Database) -> int:
     with database.read() as connection:
         return jobs.count_bulk(connection, at_most=100)
+
+
+def test_while_anything_else_is_to_be_worked_one_bulk_job_is_under_way(
+    database: Database, worker: Worker
+) -> None:
+    settings = Settings(database_url=url_of(database), worker=WorkerSettings(bulk_at_once=AT_ONCE))
+    shop = Workshop(database, SettingsSource.fixed(settings), LocalSummariser())
+    bulk(database, 5)
+    live = StoredSession.create(database, "live").make_due()
+    assert [job.queue for job in reconcile(shop)].count(BULK_QUEUE) == 1
+    claim = worker.take(live)
+    assert reconcile(shop) == []
+    worker.finish(claim)
+    assert [job.queue for job in reconcile(shop)] == [BULK_QUEUE] * (AT_ONCE - 1)

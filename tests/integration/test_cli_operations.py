@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ from storage.audit import AuditAction
 from storage.engine import Database
 from storage.jobs import JobKind
 from tests.command_line import invoke
-from tests.gateways import url_of
+from tests.gateways import rows_of, url_of
+from tests.processes import Processes
 from tests.stored_jobs import Worker
 from tests.stored_session import StoredSession
 from tests.workplace import desk
@@ -300,6 +302,41 @@ def test_old_sessions_come_in_and_are_compacted_by_a_run(
         "bulk_resumed",
         "bulk_ended",
     ]
+
+
+def test_ctrl_c_stops_a_run_and_says_how_it_goes_on(
+    database: Database, shop: Workshop, processes: Processes, tmp_path: Path
+) -> None:
+    old = [desk(database, session_id=f"s{number}", owner="local") for number in range(3)]
+    environment = {
+        "DATABASE_URL": url_of(database),
+        "AFTERTURN_CONFIG": str(tmp_path / "settings.yaml"),
+    }
+    child = processes.python("-m", "afterturn", "recompact", "--yes", env=environment)
+    child.wait_for(": 0 of 3 sessions")
+    child.send(signal.SIGINT)
+    assert child.wait(20) == Exit.INTERRUPTED
+    assert "afterturn recompact resume" in child.output
+    assert "Traceback" not in child.output
+    assert rows_of(database, "SELECT state FROM bulk_runs") == [("stopped",)]
+    work_off(shop)
+    assert all(one.record().passes == 0 for one in old)
+
+
+def test_a_run_whose_terminal_is_killed_goes_on_by_the_workers(
+    database: Database, shop: Workshop, processes: Processes, tmp_path: Path
+) -> None:
+    old = [desk(database, session_id=f"s{number}", owner="local") for number in range(3)]
+    environment = {
+        "DATABASE_URL": url_of(database),
+        "AFTERTURN_CONFIG": str(tmp_path / "settings.yaml"),
+    }
+    child = processes.python("-m", "afterturn", "recompact", "--yes", env=environment)
+    child.wait_for(": 0 of 3 sessions")
+    child.kill()
+    work_off(shop)
+    assert rows_of(database, "SELECT state FROM bulk_runs") == [("done",)]
+    assert all(one.record().passes == 1 for one in old)
 
 
 def test_nothing_begins_without_consent_or_while_compaction_is_off(

@@ -107,6 +107,9 @@ def test_a_search_over_all_owners_is_logged_without_its_words(gateway: Gateway) 
     assert "local: trip" in ended.out
     assert "searched the sessions of all owners: 2 hits of owners 'ann', 'local'" in ended.err
     assert "walrus" not in ended.err
+    (entry,) = invoke("audit", "--json", "--action", "searched_across_owners").document["entries"]
+    assert entry["facts"] == {"what": "search", "found": 2, "owners": ["ann", "local"]}
+    assert entry["actor"]
 
 
 @pytest.mark.parametrize(

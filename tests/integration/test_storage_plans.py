@@ -11,7 +11,9 @@ from sqlalchemy import Connection, text
 from storage import (
     answers,
     attempts,
+    audit,
     backlog,
+    bulk_runs,
     dead_jobs,
     events,
     guards,
@@ -28,6 +30,7 @@ from storage import (
     totals,
     undo,
 )
+from storage.audit import Which
 from storage.engine import Database
 from storage.jobs import Claim, JobKind
 from storage.overdue import Place
@@ -46,6 +49,7 @@ DUE_JOBS = 60
 BACKLOG = 100
 ATTEMPTS = 20_000
 SIGNALS = 20_000
+BULK_RUNS = 1_000
 LONG_AGO_MS = 10**13
 RUNNING_JOBS = 30
 DEAD_JOBS = 50
@@ -123,6 +127,16 @@ LONG_PAST = (
     " ELSE 'poor_passes' END, n, 1 FROM numbers",
     'UPDATE sessions SET ended_at = active_at WHERE "key" % 50 = 1',
     "UPDATE summaries SET kind = 'placeholder', status = 'live' WHERE id % 100 = 7",
+    # A long run of bulk work in its middle, and a long trail of acts.
+    "INSERT INTO bulk_runs (actor, filters, state, at_once, sessions, created_at, updated_at)"
+    f" {NUMBERS.format(BULK_RUNS)} SELECT 'a', '{{}}', CASE n WHEN {BULK_RUNS - 1} THEN 'running'"
+    " ELSE 'done' END, 2, 9, 1, 1 FROM numbers",
+    "INSERT INTO bulk_sessions (run_id, session_key, place, state, job_id)"
+    f" {NUMBERS.format(SESSIONS)} SELECT {BULK_RUNS}, 1 + n, n, CASE WHEN n < 1000 THEN 'settled'"
+    " WHEN n < 1002 THEN 'asked' ELSE 'waiting' END, 1 + n FROM numbers",
+    "INSERT INTO audit (owner, session, actor, action, created_at)"
+    f" {NUMBERS.format(SIGNALS)} SELECT 'o' || n % 2000, 's' || n % 500, 'a', 'compacted', 1"
+    " FROM numbers",
 )
 
 
@@ -260,6 +274,10 @@ HOT: dict[str, tuple[Call, set[str]]] = {
         lambda d, c: jobs.any_due(c, later(d, -LONG_AGO_MS), again_after_ms=30_000),
         {"ix_jobs_ringable", "ix_jobs_lease"},
     ),
+    "any_live": (
+        lambda d, c: jobs.any_live(c, later(d, -LONG_AGO_MS)),
+        {"ix_jobs_ringable"},
+    ),
     "any_bulk": (
         lambda d, c: jobs.any_bulk(c, d, at_once=2),
         {"ix_jobs_bulk", "ix_jobs_rung"},
@@ -353,6 +371,24 @@ HOT: dict[str, tuple[Call, set[str]]] = {
         lambda d, c: retention.forget_signals(c, d, older_ms=1, after=0, limit=200),
         set(),
     ),
+    "running_bulk": (lambda d, c: bulk_runs.running(c), {"uq_bulk_runs_running"}),
+    "next_waiting": (
+        lambda d, c: bulk_runs.next_waiting(c, BULK_RUNS, limit=1),
+        {"ix_bulk_sessions_waiting"},
+    ),
+    "finished_bulk": (
+        lambda d, c: bulk_runs.finished(c, BULK_RUNS, heals="heal", trigger="recompact"),
+        {"ix_bulk_sessions_asked"},
+    ),
+    "bulk_under_way": (
+        lambda d, c: bulk_runs.under_way(c, BULK_RUNS),
+        {"ix_bulk_sessions_asked"},
+    ),
+    "audit_page": (
+        lambda d, c: audit.page(c, Which(session="s7"), limit=20),
+        {"ix_audit_session"},
+    ),
+    "audit_after": (lambda d, c: audit.after(c, Which(), number=SIGNALS - 100), set()),
     "newest_signal": (lambda d, c: signals.newest(c, owner="o7"), {"ix_signals_owner"}),
 }
 """What each calls, and the indexes it needs; besides, none may read a table from end to end."""
@@ -366,6 +402,9 @@ LARGE = {
     "answers",
     "attempts",
     "signals",
+    "audit",
+    "bulk_runs",
+    "bulk_sessions",
 }
 
 

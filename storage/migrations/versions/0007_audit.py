@@ -83,7 +83,15 @@ def upgrade() -> None:
         _number("completion_tokens", "0"),
         sa.Column("settled_at", sa.BigInteger()),
     )
-    op.create_index("ix_bulk_sessions_state", "bulk_sessions", ["run_id", "state", "place"])
+    for state in ("waiting", "asked"):
+        predicate = sa.text(f"state = '{state}'")
+        op.create_index(
+            f"ix_bulk_sessions_{state}",
+            "bulk_sessions",
+            ["run_id", "place"],
+            sqlite_where=predicate,
+            postgresql_where=predicate,
+        )
     op.create_index("ix_bulk_sessions_session", "bulk_sessions", ["session_key"])
     op.create_table(
         "imported_sessions",
