@@ -185,6 +185,29 @@ AT_TERMINAL = (
 """The program with a terminal of its own, whose keys send signals."""
 
 
+MOST_ANSWERS = 10
+
+
+def program_ended(program: subprocess.Popen[bytes]) -> bool:
+    """Whether it ends within a few seconds."""
+    try:
+        program.wait(5)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def rest_of(terminal: int) -> bytes:
+    """What is still to be read of a terminal that nobody writes to any more."""
+    rest = b""
+    try:
+        while chunk := os.read(terminal, 65536):
+            rest += chunk
+    except OSError:
+        pass  # How Linux tells that the other end is closed.
+    return rest
+
+
 def at_a_terminal(person: Person, home: Path, answer: bytes) -> tuple[int, str]:
     """Run `compact desk` at a terminal, answer its question; gives code and screen."""
     ours, theirs = pty.openpty()
@@ -204,15 +227,18 @@ def at_a_terminal(person: Person, home: Path, answer: bytes) -> tuple[int, str]:
         cwd=home,
     ) as program:
         os.close(theirs)
-        while b"[y/N]" not in screen:
-            screen += os.read(ours, 65536)
-        os.write(ours, answer)
         try:
-            while chunk := os.read(ours, 65536):
-                screen += chunk
-        except OSError:
-            pass  # How Linux tells that the other end is closed.
-        code = program.wait(30)
+            while b"[y/N]" not in screen:
+                screen += os.read(ours, 65536)
+            for _ in range(MOST_ANSWERS):
+                # What is typed just before the program reads may be lost, as a person's key is.
+                os.write(ours, answer)
+                if program_ended(program):
+                    break
+            screen += rest_of(ours)
+            code = program.wait(5)
+        finally:
+            program.kill()
     os.close(ours)
     assert ESCAPE.encode() in screen
     return code, screen.decode()
