@@ -15,8 +15,8 @@ BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.installed
 TESTED := $(VENV)/.installed-test
 
-# Tests share two servers and keep two cores busy; `make test WORKERS=0` runs them in one process.
-WORKERS ?= 2
+# Many tests wait, so three processes keep two cores busy; `make test WORKERS=0` runs them in one process.
+WORKERS ?= 3
 # More for the program that runs: `make test ARGS="-k servers"`, `make bench ARGS=--json`,
 # `make chaos ARGS="--database sqlite --seed 7"`.
 ARGS ?=
