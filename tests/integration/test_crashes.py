@@ -71,10 +71,15 @@ class Desk:
     def database(self) -> Database:
         return self.play.database
 
-    def child(self, processes: Processes, *, at: str, signal_name: str) -> Child:
-        """Start a worker for the job that gets a signal at a point."""
+    def child(self, processes: Processes, *, at: str, signal_name: str, options: str = "") -> Child:
+        """Start a worker for the job that gets a signal at a point. `options` go to its URL."""
         words = command(
-            self.url, self.job, self.model.base_url, COMPRESSION, at=at, signal_name=signal_name
+            self.url + options,
+            self.job,
+            self.model.base_url,
+            COMPRESSION,
+            at=at,
+            signal_name=signal_name,
         )
         return processes.python(*words)
 
@@ -425,10 +430,14 @@ def test_a_worker_that_slept_past_its_lease_commits_nothing(
 def test_a_worker_that_sleeps_within_its_commit_does_not_hold_the_session_for_long(
     postgres_url: str, processes: Processes, undisturbed: Undisturbed
 ) -> None:
-    # What the engine sets by itself is half a minute.
-    url = f"{postgres_url}?options=-c%20idle_in_transaction_session_timeout%3D1000"
-    with desk(url) as scene:
-        sleeper = scene.child(processes, at="before-commit", signal_name="SIGSTOP")
+    with desk(postgres_url) as scene:
+        # What the engine sets by itself is half a minute.
+        sleeper = scene.child(
+            processes,
+            at="before-commit",
+            signal_name="SIGSTOP",
+            options="?options=-c%20idle_in_transaction_session_timeout%3D1000",
+        )
         wait_until_asleep(sleeper)
         # A turn that is finished meanwhile waits for no worker that is dead to the world.
         started = time.monotonic()
