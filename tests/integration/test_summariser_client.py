@@ -13,9 +13,10 @@ import threading
 import traceback
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import date
 from pathlib import Path
+from types import AsyncGeneratorType
 from typing import Any
 
 import pytest
@@ -47,6 +48,7 @@ from tests.model_behaviours import (
     WrongScript,
 )
 from tests.model_server import ModelServer, short_summary
+from tests.waiting import wait_until
 from workers.summariser.client import OpenAISummariser
 from workers.summarising import (
     ErrorClass,
@@ -201,6 +203,45 @@ def test_each_way_to_fail_has_its_class_and_costs_one_request(
     assert failure(summariser).error_class is expected
     assert len(server.requests) == 1
     server.wait_until_idle()
+
+
+@pytest.mark.parametrize(
+    "behaviour",
+    [
+        Echo(),
+        Huge(),
+        BadJson(),
+        Events(("[1, 2]", "[1, 2]")),
+        Events(("[" * 100_000,)),
+        Events(('{"error": {"message": "overloaded"}}',)),
+        ToolCall(),
+        Reset(chunks=2),
+        Cut(),
+        Silence(chunks=2),
+    ],
+    ids=brief,
+)
+def test_no_stream_is_left_half_read_to_the_garbage_collector(
+    server: ModelServer, behaviour: Behaviour
+) -> None:
+    server.always(behaviour)
+    gc.collect()
+    gc.disable()
+    try:
+        with asking(server.base_url, total_seconds=0.5) as summariser:
+            with suppress(SummariserError):
+                summariser.summarise(REQUEST, never)
+            wait_until(lambda: not _half_read(), "every stream was read or closed")
+    finally:
+        gc.enable()
+
+
+def _half_read() -> list[str]:
+    return [
+        each.__qualname__
+        for each in gc.get_objects()
+        if isinstance(each, AsyncGeneratorType) and each.ag_frame is not None
+    ]
 
 
 @pytest.mark.parametrize("behaviour", [Plan(), Echo(), Secrets(), WrongScript()], ids=brief)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
@@ -87,7 +88,9 @@ async def _listen(
 ) -> None:
     """Send the request and give `hear` the JSON objects of the answer.
 
-    The client's own errors go no further than here, since their text may quote the request.
+    The client's own errors go no further than here, since their text may quote the request, and
+    since each holds the half-read stream: one that is raised within their handler would still
+    refer to them.
     """
     answering = False
     try:
@@ -102,26 +105,48 @@ async def _listen(
             await _decode(response, hear)
     except APIStatusError as error:
         headers = error.response.headers
-        raise status_error(error.status_code, error.body, headers, clock()) from None
+        failure = status_error(error.status_code, error.body, headers, clock())
     except (APIConnectionError, httpx2.RequestError, OSError) as error:
         host = client.base_url.netloc.decode("ascii", "replace")
-        raise transport_error(error, host, answering=answering) from None
+        failure = transport_error(error, host, answering=answering)
     except APIError as error:
-        raise reported_error(error.body or error.message) from None
+        failure = reported_error(error.body or error.message)
+    else:
+        return
+    raise failure
 
 
 async def _decode(response: Response, hear: Hear) -> None:
     kind = response.headers.get("content-type", EVENT_STREAM).partition(";")[0].strip().lower()
     try:
         if kind == EVENT_STREAM:
-            async for chunk in await response.parse():
-                hear(_chunk(chunk))
+            await _hear_all(await response.parse(), hear)
         elif kind.endswith("json"):
             hear(_completion(json.loads(await _body(response))))
         else:
             raise SummariserError(ErrorClass.ERROR_PAGE, "neither an event stream nor JSON")
     except (ValueError, RecursionError):
-        raise SummariserError(ErrorClass.ERROR_PAGE, "invalid JSON") from None
+        pass
+    else:
+        return
+    raise SummariserError(ErrorClass.ERROR_PAGE, "invalid JSON")
+
+
+async def _hear_all(stream: AsyncStream[ChatCompletionChunk], hear: Hear) -> None:
+    """Give `hear` each event, and read to the end what it refuses.
+
+    The stream's generators refer to each other. Half read, they would be closed by the garbage
+    collector, in whatever thread it runs and while the loop closes them too.
+    """
+    try:
+        async for chunk in stream:
+            hear(_chunk(chunk))
+    except SummariserError:
+        await stream.close()
+        with suppress(Exception):  # that it is closed
+            async for _ in stream:
+                pass
+        raise
 
 
 def _chunk(chunk: object) -> Mapping[str, Any]:

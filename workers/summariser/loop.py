@@ -42,9 +42,22 @@ class LoopThread:
         self._loop.close()
 
     async def _wind_up(self, last: Coroutine[Any, Any, None]) -> None:
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
+        for task in self._others():
             task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+        await self._come_to_rest()
         await last
         await self._loop.shutdown_asyncgens()
+        await self._come_to_rest()
+
+    async def _come_to_rest(self) -> None:
+        """Wait for every task, those included that close what an ended one let go of.
+
+        A generator that is still being closed when its loop stops is closed again by the garbage
+        collector, which cannot await.
+        """
+        while others := self._others():
+            await asyncio.gather(*others, return_exceptions=True)
+            await asyncio.sleep(0)
+
+    def _others(self) -> set[asyncio.Task[Any]]:
+        return asyncio.all_tasks() - {asyncio.current_task()}
