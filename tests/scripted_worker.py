@@ -14,7 +14,7 @@ from sqlalchemy import text as sql
 from storage import attempts, jobs, sessions
 from storage.attempts import AttemptRecord
 from storage.engine import Database
-from storage.jobs import Claim, JobKind
+from storage.jobs import Claim, Ended, JobKind
 from storage.sessions import SessionRecord
 from tests.at_once import succeeded
 
@@ -106,7 +106,7 @@ class ScriptedWorker:
                         claim,
                         delay_ms=step.ms,
                         reason=step.error_class,
-                        attempt_counts=False,
+                        ended=Ended.FORESEEN,
                     )
                 case Dies():
                     jobs.bury(connection, self.database, claim, reason="KeyError", trace="")

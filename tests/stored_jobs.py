@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from storage import job_records, jobs
 from storage.engine import Database
 from storage.job_records import JobRecord
-from storage.jobs import Claim, DueJob
+from storage.jobs import Claim, DueJob, Ended
 from tests.stored_session import later
 
 LEASE_MS = 60_000
@@ -74,7 +74,7 @@ class Worker:
         *,
         delay_ms: int = 0,
         reason: str | None = "timeout",
-        attempt_counts: bool = True,
+        ended: Ended = Ended.CRASHED,
     ) -> None:
         with self.database.write() as connection:
             jobs.release(
@@ -83,7 +83,7 @@ class Worker:
                 claim,
                 delay_ms=delay_ms,
                 reason=reason,
-                attempt_counts=attempt_counts,
+                ended=ended,
             )
 
     def bury(self, claim: Claim) -> None:

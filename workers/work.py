@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from storage import jobs, sessions
 from storage.errors import FenceLost, StorageError
-from storage.jobs import MAX_CRASHES, Claim, DueJob, JobKind
+from storage.jobs import MAX_CRASHES, Claim, DueJob, Ended, JobKind
 from storage.models import BULK_QUEUE
 from storage.signals import Signal
 from workers import tracing
@@ -189,7 +189,7 @@ def _crashed(shop: Workshop, claim: Claim, error: Exception) -> Crashed:
                     claim,
                     delay_ms=delay_ms,
                     reason=reason,
-                    attempt_counts=True,
+                    ended=Ended.CRASHED,
                 )
             due = tuple(jobs.due_in_session(connection, shop.database, claim.session_key))
     except FenceLost:

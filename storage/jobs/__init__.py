@@ -39,13 +39,14 @@ from storage.jobs.ringing import (
     ring_bulk,
     ring_due,
 )
-from storage.jobs.terms import MAX_CRASHES, Claim, DueJob, JobKind, JobState
+from storage.jobs.terms import MAX_CRASHES, Claim, DueJob, Ended, JobKind, JobState
 
 __all__ = [
     "MAX_CRASHES",
     "Choice",
     "Claim",
     "DueJob",
+    "Ended",
     "JobKind",
     "JobState",
     "any_bulk",

@@ -11,7 +11,7 @@ from storage.engine import Database, clock
 from storage.errors import FenceLost
 from storage.jobs.changes import next_cause, stronger_came, unheld
 from storage.jobs.opening import replace_dead
-from storage.jobs.terms import CAUSE, Claim, JobState
+from storage.jobs.terms import CAUSE, Claim, Ended, JobState
 from storage.models import Job, table_of
 
 _J = Job
@@ -21,6 +21,7 @@ _MINE = (
     _JOBS.c.fence == bindparam("held_by"),
     _JOBS.c.state == JobState.RUNNING,
 )
+_ATTEMPTS = {Ended.CRASHED: _J.attempt, Ended.FORESEEN: 0, Ended.HANDED_BACK: _J.attempt - 1}
 _HELD = select(_JOBS.c.id).where(*_MINE).with_for_update()
 
 
@@ -149,26 +150,22 @@ def release(
     *,
     delay_ms: int,
     reason: str | None,
-    attempt_counts: bool,
+    ended: Ended,
     tries: int | None = None,
 ) -> None:
     """Put the job back to due, to be run `delay_ms` from now. The fence stays.
 
-    A stronger trigger that arrived meanwhile takes the job over, and does not wait. Without
-    `attempt_counts` the attempt is given back, as for a graceful stop; where a `reason` is given
-    too, the job has come to an end that was foreseen, and so no claim before it counts any more:
-    only three claims in a row that ended without a word make a job dead. `tries` are the summaries
-    asked for in vain so far, None leaves them. Raises `FenceLost`.
+    A stronger trigger that arrived meanwhile takes the job over, and does not wait. `tries` are
+    the summaries asked for in vain so far, None leaves them. Raises `FenceLost`.
     """
     stronger = stronger_came()
     now = database.now()
-    spent = _J.attempt if attempt_counts else _J.attempt - 1
     _write(
         connection,
         claim,
         {
             "state": JobState.DUE,
-            "attempt": spent if attempt_counts or reason is None else 0,
+            "attempt": _ATTEMPTS[ended],
             "tries": case((stronger, 0), else_=_J.tries if tries is None else tries),
             "run_at": case((stronger, now), else_=now + delay_ms),
             "reason": reason,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 from typing import Any
 
 from sqlalchemy import ColumnElement, literal_column
@@ -50,6 +50,18 @@ class JobState(StrEnum):
     RUNNING = "running"
     DONE = "done"
     DEAD = "dead"
+
+
+class Ended(Enum):
+    """How a claim came to its end that leaves the job due: what becomes of its attempts."""
+
+    CRASHED = auto()
+    """By something that nobody foresaw: the attempt counts."""
+    FORESEEN = auto()
+    """By a failure that is counted elsewhere. Only claims in a row that ended without a word make
+    a job dead, so none before it counts any more."""
+    HANDED_BACK = auto()
+    """Of the worker's own accord, as at a graceful stop: the attempt is given back."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from sqlalchemy import text
 from storage import jobs
 from storage.engine import Database
 from storage.errors import FenceLost
-from storage.jobs import Claim, JobKind, JobState
+from storage.jobs import Claim, Ended, JobKind, JobState
 from tests.chat import assistant
 from tests.stored_jobs import DEADLINE_MS, LEASE_MS, WRITES, Worker
 from tests.stored_session import StoredSession, dump, on_postgresql
@@ -127,7 +127,7 @@ def test_only_claims_in_a_row_that_ended_without_a_word_count(
         if hours % 2:
             # The model failed: that was foreseen, and is counted elsewhere.
             claim = later.take(due)
-            later.release(claim, delay_ms=0, reason="timeout", attempt_counts=False)
+            later.release(claim, delay_ms=0, ended=Ended.FORESEEN)
         else:
             later.take(due)
             assert worker.after(hours * 60 * MINUTE + LEASE_MS + 1).rescue() == 1
@@ -142,7 +142,7 @@ def test_an_attempt_can_be_given_back_and_the_fence_never(
     for fence in range(1, 6):
         claim = worker.take(due)
         assert (claim.attempt, claim.fence) == (1, fence)
-        worker.release(claim, reason=None, attempt_counts=False)
+        worker.release(claim, reason=None, ended=Ended.HANDED_BACK)
         assert worker.job(due.id).attempt == 0
 
 
@@ -211,7 +211,7 @@ def released(worker: Worker, claim: Claim) -> None:
 
 
 def released_and_claimed_anew(worker: Worker, claim: Claim) -> None:
-    worker.release(claim, attempt_counts=False)
+    worker.release(claim, ended=Ended.HANDED_BACK)
     assert worker.claim(claim.job_id) is not None
 
 
@@ -275,8 +275,8 @@ def test_the_fence_grows_whatever_becomes_of_the_job(
         seen.append((claim.job_id, claim.fence))
         return claim
 
-    for attempt_counts in (True, False):
-        worker.release(take(), attempt_counts=attempt_counts)
+    for ended in Ended:
+        worker.release(take(), ended=ended)
     claim = take()
     session.make_due()
     worker.finish(claim)
@@ -284,7 +284,7 @@ def test_the_fence_grows_whatever_becomes_of_the_job(
     worker.bury(take())
     worker.finish(take())
     assert seen == sorted(set(seen))
-    assert len(seen) == 6
+    assert len(seen) == len(Ended) + 4
 
 
 def test_what_a_holder_wrote_in_the_same_transaction_goes_with_its_fence(

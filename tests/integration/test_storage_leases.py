@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from storage.engine import Database
-from storage.jobs import MAX_CRASHES, Claim, JobKind, JobState
+from storage.jobs import MAX_CRASHES, Claim, Ended, JobKind, JobState
 from tests.stored_jobs import DEADLINE_MS, LEASE_MS, Worker
 from tests.stored_session import StoredSession, dump
 
@@ -155,7 +155,7 @@ def test_a_pass_that_was_committed_lets_crashes_be_counted_anew(
 def test_an_attempt_that_is_given_back_is_no_crash(worker: Worker, session: StoredSession) -> None:
     due = session.make_due()
     for _ in range(2 * MAX_CRASHES):
-        worker.release(worker.take(due), attempt_counts=False)
+        worker.release(worker.take(due), ended=Ended.HANDED_BACK)
     assert worker.claim(due.id) is not None
 
 

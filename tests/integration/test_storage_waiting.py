@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 from storage import attempts, job_records, jobs
 from storage.attempts import AttemptRecord
 from storage.engine import Database
-from storage.jobs import JobKind, JobState
+from storage.jobs import Ended, JobKind, JobState
 from tests.stored_session import StoredSession, later
 
 
@@ -89,7 +89,7 @@ def test_a_job_stands_due_later_running_and_closed(
     with database.write() as connection:
         assert standing(connection).state is JobState.RUNNING
         jobs.release(
-            connection, database, claim, delay_ms=5000, reason="timeout", attempt_counts=True
+            connection, database, claim, delay_ms=5000, reason="timeout", ended=Ended.CRASHED
         )
         assert standing(connection).reason == "timeout"
     with database.read() as connection:

@@ -6,6 +6,7 @@ from sqlalchemy import Connection
 
 from storage import guards, jobs
 from storage.guards import GuardName
+from storage.jobs import Ended
 from storage.sessions import SessionRecord
 from storage.signals import SignalKind
 from storage.summaries import SummaryKind
@@ -42,7 +43,7 @@ def wait(trial: Trial, error: SummariserError, again: ladder.AskAgain) -> Failed
             delay_ms=again.delay_ms,
             reason=error.error_class.value,
             # `tries` counts it, so the count of claims stays free for crashes.
-            attempt_counts=False,
+            ended=Ended.FORESEEN,
             tries=trial.claim.tries + again.counts,
         )
     trial.shop.reach("after-commit")

@@ -13,7 +13,7 @@ from storage import guards, jobs, sessions
 from storage.answers import StoredAnswer
 from storage.errors import FenceLost
 from storage.guards import GuardName
-from storage.jobs import Claim, DueJob
+from storage.jobs import Claim, DueJob, Ended
 from storage.signals import Signal, SignalKind
 from workers.batch import failing, ladder
 from workers.batch.asking import Asking, Meter
@@ -144,7 +144,7 @@ def _heal(trial: Trial, stop: Callable[[], bool]) -> BatchOutcome:
                 trial.claim,
                 delay_ms=LOOK_AGAIN_MS,
                 reason=held.reason,
-                attempt_counts=False,
+                ended=Ended.FORESEEN,
             )
         return held
     shop = trial.shop
@@ -335,6 +335,6 @@ def _leave(shop: Workshop, claim: Claim, last: BatchOutcome) -> tuple[DueJob, ..
         sessions.lock(connection, claim.session_key)
         if isinstance(last, Stale | HandedBack):
             jobs.release(
-                connection, shop.database, claim, delay_ms=0, reason=None, attempt_counts=False
+                connection, shop.database, claim, delay_ms=0, reason=None, ended=Ended.HANDED_BACK
             )
         return tuple(jobs.due_in_session(connection, shop.database, claim.session_key))

@@ -11,7 +11,7 @@ from storage import answers, cursors, guards, jobs, messages, sessions, summarie
 from storage.answers import StoredAnswer
 from storage.cursors import CursorName
 from storage.guards import GuardName
-from storage.jobs import Claim, DueJob
+from storage.jobs import Claim, DueJob, Ended
 from storage.rows import Kind
 from storage.sessions import SessionRecord
 from storage.summaries import SummaryKind, SummaryStatus
@@ -208,7 +208,7 @@ class Ending:
             delay_ms=delay_ms,
             reason=error.error_class.value,
             # The guard counts it, so the job's own count stays free for crashes.
-            attempt_counts=False,
+            ended=Ended.FORESEEN,
         )
         return delay_ms
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from storage import answers, jobs, sessions
 from storage.answers import StoredAnswer
 from storage.errors import FenceLost
-from storage.jobs import Claim, DueJob
+from storage.jobs import Claim, DueJob, Ended
 from workers.answers import accept
 from workers.closing import StaleError, note
 from workers.keeping import keep_answer
@@ -155,6 +155,6 @@ def _leave(shop: Workshop, claim: Claim, outcomes: list[PassOutcome]) -> tuple[D
                 return close_job(shop, connection, claim)
             case _:
                 jobs.release(
-                    connection, database, claim, delay_ms=0, reason=None, attempt_counts=False
+                    connection, database, claim, delay_ms=0, reason=None, ended=Ended.HANDED_BACK
                 )
         return tuple(jobs.due_in_session(connection, database, claim.session_key))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from storage import cursors, jobs, sessions
 from storage.cursors import CursorName
 from storage.errors import FenceLost
-from storage.jobs import Claim, DueJob
+from storage.jobs import Claim, DueJob, Ended
 from workers.closing import StaleError, closing, note, record
 from workers.micro.outcomes import HandedBack, Stale
 from workers.pruning.commit import commit_prune, set_mark
@@ -111,6 +111,6 @@ def _leave(shop: Workshop, claim: Claim, last: PruneOutcome) -> tuple[DueJob, ..
         sessions.lock(connection, claim.session_key)
         if isinstance(last, Stale | HandedBack):
             jobs.release(
-                connection, shop.database, claim, delay_ms=0, reason=None, attempt_counts=False
+                connection, shop.database, claim, delay_ms=0, reason=None, ended=Ended.HANDED_BACK
             )
         return tuple(jobs.due_in_session(connection, shop.database, claim.session_key))
