@@ -7,23 +7,29 @@ from collections.abc import Sequence
 import plotext
 from rich.text import Text
 
-from afterturn.demo.measures import TurnMeasure
-
 HEIGHT = 15
 MOST_WIDTH = 100
 UNMANAGED, MANAGED, THRESHOLD = "red", "green", "blue"
 _UNMANAGED_MARKER, _MANAGED_MARKER = "braille", "hd"
 
 
-def occupancy_plot(measures: Sequence[TurnMeasure], *, threshold: int, width: int) -> Text:
-    """Draw the share of the threshold after each turn, with and without compaction.
+def occupancy_plot(
+    turns: Sequence[int],
+    *,
+    unmanaged: Sequence[int],
+    managed: Sequence[int],
+    threshold: int,
+    width: int,
+) -> Text:
+    """Draw the share of the threshold after each turn, without and with compaction.
 
-    The lines differ in shape too, as colours may be missing. `width` is in columns.
+    `unmanaged` and `managed` are live tokens, one for each of `turns`, of which there is at least
+    one. The lines differ in shape too, as colours may be missing. `width` is in columns.
     """
-    managed = [100 * measure.live_tokens / threshold for measure in measures]
-    unmanaged = [100 * measure.unmanaged_tokens / threshold for measure in measures]
-    turns = [measure.turn for measure in measures]
-    top = max(100.0, *managed, *unmanaged) * 1.05
+    of = max(1, threshold)
+    lower = [100 * tokens / of for tokens in managed]
+    upper = [100 * tokens / of for tokens in unmanaged]
+    top = max(100.0, *lower, *upper) * 1.05
     # The library keeps one figure per process.
     figure = plotext.figure
     figure.clear()
@@ -36,8 +42,8 @@ def occupancy_plot(measures: Sequence[TurnMeasure], *, threshold: int, width: in
     figure.ruler("x").ticks(marks, [str(mark) for mark in marks])
     figure.line(100, pixel=plotext.pixel(THRESHOLD))
     for values, symbol, colour in (
-        (unmanaged, _UNMANAGED_MARKER, UNMANAGED),
-        (managed, _MANAGED_MARKER, MANAGED),
+        (upper, _UNMANAGED_MARKER, UNMANAGED),
+        (lower, _MANAGED_MARKER, MANAGED),
     ):
         marker = plotext.marker(symbol, plotext.pixel(colour))
         figure.draw(figure.signal(turns, values, marker=marker).lines())
@@ -46,11 +52,11 @@ def occupancy_plot(measures: Sequence[TurnMeasure], *, threshold: int, width: in
     return Text.from_ansi(drawn.rstrip("\n"))
 
 
-def legend() -> Text:
-    """What the lines of the plot are."""
+def legend(*, unmanaged: str, managed: str) -> Text:
+    """What the lines of the plot are, in these words."""
     return Text.assemble(
         "Live tokens in % of the threshold, by turn:  ",
-        ("▄▄ with", MANAGED),
+        (f"▄▄ {managed}", MANAGED),
         "  ",
-        ("⠤⠤ without afterturn", UNMANAGED),
+        (f"⠤⠤ {unmanaged}", UNMANAGED),
     )

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from afterturn.demo.figures import Figures
 from afterturn.demo.flatness import MOST_GROWTH
-from afterturn.demo.plot import legend, occupancy_plot
+from afterturn.plot import legend, occupancy_plot
 from afterturn.words import columns, number, share
 
 
@@ -18,10 +18,8 @@ def show_report(console: Console, figures: Figures) -> None:
     """Print everything that there is to see."""
     console.print(_table(figures))
     if not console.options.ascii_only:
-        console.print(legend())
-        console.print(
-            occupancy_plot(figures.measures, threshold=figures.threshold, width=console.width)
-        )
+        console.print(legend(unmanaged="without afterturn", managed="with"))
+        console.print(_plot(figures, width=console.width))
     console.print()
     for name, good in figures.checks.items():
         mark = Text("ok  ", style="green") if good else Text("FAIL", style="bold red")
@@ -30,6 +28,17 @@ def show_report(console: Console, figures: Figures) -> None:
         console.print(Text("-     too short to tell whether occupancy stays flat", style="dim"))
     console.print()
     console.print(_verdict(figures))
+
+
+def _plot(figures: Figures, *, width: int) -> Text:
+    measures = figures.measures
+    return occupancy_plot(
+        [measure.turn for measure in measures],
+        unmanaged=[measure.unmanaged_tokens for measure in measures],
+        managed=[measure.live_tokens for measure in measures],
+        threshold=figures.threshold,
+        width=width,
+    )
 
 
 def _table(figures: Figures) -> Table:

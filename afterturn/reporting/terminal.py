@@ -6,25 +6,25 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-import plotext
 from rich.text import Text
 
 from afterturn.console import Output
+from afterturn.plot import legend, occupancy_plot
 from afterturn.reporting.course import Course
 from afterturn.reporting.reading import SessionReport
 from afterturn.reporting.sums import Sums, add_up, occupancies
 from afterturn.reporting.words import amount, break_even, percent, short
 from afterturn.words import cell, columns, facts, number
 
-HEIGHT, MOST_WIDTH = 16, 110
-_INLINE, _WITH, _LIMIT = "red", "green", "blue"
-
 
 def show_session(output: Output, report: SessionReport, *, currency: str) -> None:
     """Print one session's report: the plot, then the figures."""
     course, prices = report.course, report.prices
     if len(course.points) > 1 and not output.results.options.ascii_only:
-        output.show(_legend(), occupancy_plot(course, width=output.results.width))
+        output.show(
+            legend(unmanaged="summarised inline", managed="with afterturn"),
+            _plot(course, width=output.results.width),
+        )
     table = columns("", ">inline", ">with afterturn")
     for row in (
         ("tokens sent with requests", number(course.without.prompt), number(course.with_.prompt)),
@@ -156,38 +156,14 @@ def overall_document(reports: Sequence[SessionReport], *, owner: str | None) -> 
     }
 
 
-def occupancy_plot(course: Course, *, width: int) -> Text:
-    """Draw the share of the threshold after each turn, on both sides. `width` is in columns."""
-    of = course.threshold or 1
-    turns = [point.turn for point in course.points]
-    inline = [100 * point.inline / of for point in course.points]
-    managed = [100 * point.managed / of for point in course.points]
-    top = max(100.0, *inline, *managed) * 1.05
-    # The library keeps one figure per process.
-    figure = plotext.figure
-    figure.clear()
-    figure.theme("colorless")
-    figure.plot_size(min(width, MOST_WIDTH), HEIGHT)
-    percents = list(range(0, int(top) + 1, 25))
-    figure.ruler("y").lim(0, top)
-    figure.ruler("y").ticks(percents, [f"{one} %" for one in percents])
-    marks = sorted({turns[0], *(turns[len(turns) * part // 4] for part in (1, 2, 3)), turns[-1]})
-    figure.ruler("x").ticks(marks, [str(mark) for mark in marks])
-    figure.line(100, pixel=plotext.pixel(_LIMIT))
-    for values, symbol, colour in ((inline, "braille", _INLINE), (managed, "hd", _WITH)):
-        marker = plotext.marker(symbol, plotext.pixel(colour))
-        figure.draw(figure.signal(turns, values, marker=marker).lines())
-    drawn = figure.build().string()
-    figure.clear()
-    return Text.from_ansi(drawn.rstrip("\n"))
-
-
-def _legend() -> Text:
-    return Text.assemble(
-        "Live tokens in % of the threshold, by turn:  ",
-        ("▄▄ with afterturn", _WITH),
-        "  ",
-        ("⠤⠤ summarised inline", _INLINE),
+def _plot(course: Course, *, width: int) -> Text:
+    points = course.points
+    return occupancy_plot(
+        [point.turn for point in points],
+        unmanaged=[point.inline for point in points],
+        managed=[point.managed for point in points],
+        threshold=course.threshold,
+        width=width,
     )
 
 

@@ -11,11 +11,11 @@ from rich.console import Console
 from afterturn.demo.figures import Figures, flatness_of
 from afterturn.demo.flatness import MOST_GROWTH, judge_flatness, rise
 from afterturn.demo.measures import Percentiles, TurnMeasure
-from afterturn.demo.plot import occupancy_plot
 from afterturn.demo.progress import show_progress
 from afterturn.demo.report import show_report
 from afterturn.demo.transcript import Transcript
 from afterturn.demo.verify import Findings
+from afterturn.plot import occupancy_plot
 
 THRESHOLD = 1000
 CLEARED_LINE = "\x1b[2K"
@@ -178,7 +178,14 @@ def test_the_report_fits_its_terminal(width: int) -> None:
 
 @pytest.mark.parametrize("turns", [1, 2, 30])
 def test_the_plot_shows_both_lines_the_threshold_and_the_turns(turns: int) -> None:
-    drawn = occupancy_plot(MEASURES[:turns], threshold=THRESHOLD, width=80).plain
+    shown = MEASURES[:turns]
+    drawn = occupancy_plot(
+        [measure.turn for measure in shown],
+        unmanaged=[measure.unmanaged_tokens for measure in shown],
+        managed=[measure.live_tokens for measure in shown],
+        threshold=THRESHOLD,
+        width=80,
+    ).plain
     assert "100 %" in drawn
     assert str(turns) in drawn.splitlines()[-1]
     assert max(map(len, drawn.splitlines())) <= 80
