@@ -54,7 +54,12 @@ TRUSTED_SECONDS = 0.02
 still there: asking takes as long as several statements, and a restart takes far longer than
 this (a small server on a quiet machine: some 150 ms)."""
 
+PREPARE_THRESHOLD = 5
+"""How often a connection to PostgreSQL runs a statement before it prepares it: planning takes
+longer than most of ours run. The driver's own default."""
+
 _LOOK_SECONDS = 0.01
+_THRESHOLD = "prepare_threshold"
 _IDLE_SINCE = "afterturn_idle_since"
 _WRITING = "afterturn_writing"
 _BARE = "afterturn_bare"
@@ -63,6 +68,7 @@ _DOUBTFUL = (
     "it failed while it committed, so nobody can tell whether this was stored: repeat the call "
     "with the same event_id"
 )
+_SNAPSHOT = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
 _CLOCKS = {
     "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER)",
     "postgresql": "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)",
@@ -105,14 +111,20 @@ class Database:
     def read(self) -> Iterator[Connection]:
         """A connection for reading; all that it reads is one snapshot.
 
-        Raises `DatabaseUnavailable` where the driver fails.
+        What is written through it is not kept, or refused. Raises `DatabaseUnavailable` where the
+        driver fails.
         """
-        snapshot = {"isolation_level": "REPEATABLE READ"} if self.dialect == "postgresql" else {}
+        is_postgresql = self.dialect == "postgresql"
         with (
             self._failures_named(),
-            self.engine.connect().execution_options(**snapshot) as connection,
+            self.engine.connect().execution_options(
+                **(_SNAPSHOT if is_postgresql else {})
+            ) as connection,
         ):
             yield connection
+            if is_postgresql:
+                # A rollback makes the driver forget every statement that it has prepared.
+                connection.commit()
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
@@ -306,8 +318,9 @@ def _foreign_keys_off(connection: Connection) -> Iterator[None]:
 
 
 def _open_postgresql(url: URL, pool_size: int) -> Engine:
+    threshold = _prepare_threshold(url)
     engine = create_engine(
-        url.set(drivername="postgresql+psycopg"),
+        url.set(drivername="postgresql+psycopg").difference_update_query([_THRESHOLD]),
         hide_parameters=True,
         # The connection that was used last comes next, and so mostly needs no ping.
         pool_use_lifo=True,
@@ -316,9 +329,11 @@ def _open_postgresql(url: URL, pool_size: int) -> Engine:
         connect_args={
             "connect_timeout": CONNECT_SECONDS,
             "application_name": "afterturn",
+            "prepare_threshold": threshold,
             **_NOTICE_LOST_HOST,
         },
     )
+    event.listen(engine, "connect", _send_integers_alike)
     _ping_when_idle(engine)
     if "options" not in url.query:
         event.listen(engine, "connect", _bound_silence)
@@ -345,6 +360,30 @@ def _ping_when_idle(engine: Engine) -> None:
             if not dialect.is_disconnect(error, connection, None):
                 raise
             raise InvalidatePoolError from error
+
+
+def _prepare_threshold(url: URL) -> int | None:
+    """How often a connection runs a statement before it prepares it; None is never, for poolers
+    that give each transaction another connection and know of no prepared statements."""
+    match url.query.get(_THRESHOLD):
+        case None:
+            return PREPARE_THRESHOLD
+        case "none":
+            return None
+        case str(given) if given.isascii() and given.isdecimal():
+            return int(given)
+    raise StorageError(
+        f"the database URL's {_THRESHOLD} is neither a number nor none; write "
+        f"{_THRESHOLD}=none where a connection pooler knows of no prepared statements"
+    )
+
+
+def _send_integers_alike(connection: Any, _record: Any) -> None:
+    # By itself the driver sends each number as the smallest type that holds it, and prepares a
+    # statement anew for each mixture of types.
+    from psycopg.types.numeric import Int8Dumper  # noqa: PLC0415 - SQLite users need no psycopg
+
+    connection.adapters.register_dumper(int, Int8Dumper)
 
 
 def _bound_silence(connection: Any, _record: Any) -> None:

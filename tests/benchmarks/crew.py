@@ -27,7 +27,8 @@ from workers.settings import Settings
 
 WORKERS, THREADS = 2, 8
 _SECONDS = 120.0
-_LOOK_SECONDS = 0.005
+_LOOK_SECONDS = 0.02
+"""Looking takes time from the workers, so not more often than a run's length needs."""
 _OPEN = "SELECT count(*) FROM jobs WHERE state IN ('due', 'running')"
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection, select, text
 from sqlalchemy.exc import IntegrityError
 
-from storage import sessions
-from storage.engine import Database, open_database
-from storage.errors import StorageError
+from storage import messages, sessions
+from storage.engine import PREPARE_THRESHOLD, Database, open_database
+from storage.errors import DatabaseUnavailable, StorageError
 from storage.jobs import JobKind
 from tests.at_once import at_once, succeeded
 from tests.chat import assistant, user
+from tests.gateways import migrated
 from tests.stored_session import StoredSession, dump, later
 
 
@@ -43,10 +45,48 @@ def test_a_read_is_one_snapshot_whatever_is_written_meanwhile(database: Database
 
 def test_what_is_written_through_a_read_is_not_kept(database: Database) -> None:
     session = StoredSession.create(database)
-    with database.read() as connection:
+    refused = pytest.raises(DatabaseUnavailable, match="ReadOnlySqlTransaction")
+    with (
+        refused if database.dialect == "postgresql" else nullcontext(),
+        database.read() as connection,
+    ):
         sessions.keep_prompt(connection, session.key, "never")
     with database.read() as connection:
         assert sessions.read_prompt(connection, session.key) is None
+
+
+def test_statements_stay_prepared_whatever_numbers_they_are_given(postgres_url: str) -> None:
+    """A rollback, or a number of another size, would cost that."""
+    with migrated(postgres_url) as database:
+        for number in (1, 40_000, 3_000_000_000):
+            for _ in range(PREPARE_THRESHOLD + 1):
+                with database.read() as connection:
+                    messages.read_rows(connection, number, [number])
+        with database.read() as connection:
+            prepared = connection.execute(
+                text(
+                    "SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE '%messages%'"
+                )
+            )
+            assert prepared.scalar() == 1
+
+
+@pytest.mark.parametrize(("given", "prepares"), [("none", False), ("2", True)])
+def test_the_url_says_when_statements_are_prepared(
+    given: str, prepares: bool, postgres_url: str
+) -> None:
+    with closing(open_database(f"{postgres_url}?prepare_threshold={given}")) as database:
+        for _ in range(PREPARE_THRESHOLD):
+            with database.read() as connection:
+                connection.execute(text("SELECT 1 WHERE :x = 1"), {"x": 1})
+        with database.read() as connection:
+            many = connection.execute(text("SELECT count(*) FROM pg_prepared_statements")).scalar()
+    assert bool(many) is prepares
+
+
+def test_a_threshold_that_is_no_number_is_refused() -> None:
+    with pytest.raises(StorageError, match="prepare_threshold=none"):
+        open_database("postgresql://u@localhost/x?prepare_threshold=often")
 
 
 def test_a_write_that_raises_leaves_nothing(database: Database) -> None:
