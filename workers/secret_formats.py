@@ -20,6 +20,7 @@ from detect_secrets.plugins.stripe import StripeDetector
 from detect_secrets.plugins.telegram_token import TelegramBotTokenDetector
 from detect_secrets.plugins.twilio import TwilioKeyDetector
 
+from workers.secret_hints import folded, holds_any
 from workers.secret_names import is_placeholder, looks_random
 
 Replace = Callable[[str], str]
@@ -103,15 +104,28 @@ _PREFIXED = re.compile(
 )
 _DIGITS_OF_A_KEY = 2
 
+# What every match of the patterns of headers holds.
+_COOKIE_HINTS = ("cookie",)
+_AUTHORIZATION_HINTS = ("authorization",)
+_SCHEME_HINTS = ("bearer", "basic")
+
 
 def redact_formats(text: str, replace: Replace) -> str:
     """Put `replace(secret)` in place of each secret in `text` that its form gives away."""
+    # What is put in place of secrets holds none of the hints, so they are looked for once.
+    plain = folded(text)
+    has_authorization = holds_any(plain, _AUTHORIZATION_HINTS)
     text = _PEM.sub(lambda found: replace(found[0]), text)
-    for pattern in (_URL_PASSWORD, _COOKIE, _SIGNED_HEADER):
-        text = pattern.sub(lambda found: _second(found, replace), text)
-    for pattern in (_URL_TOKEN, _SCHEME):
-        text = pattern.sub(lambda found: _if_random(found, replace), text)
-    text = _HEADER.sub(lambda found: _header(found, replace), text)
+    text = _URL_PASSWORD.sub(lambda found: _second(found, replace), text)
+    if holds_any(plain, _COOKIE_HINTS):
+        text = _COOKIE.sub(lambda found: _second(found, replace), text)
+    if has_authorization:
+        text = _SIGNED_HEADER.sub(lambda found: _second(found, replace), text)
+    text = _URL_TOKEN.sub(lambda found: _if_random(found, replace), text)
+    if holds_any(plain, _SCHEME_HINTS):
+        text = _SCHEME.sub(lambda found: _if_random(found, replace), text)
+    if has_authorization:
+        text = _HEADER.sub(lambda found: _header(found, replace), text)
     text = _PREFIXED.sub(lambda found: _prefixed(found, replace), text)
     for pattern in _DETECTED:
         text = pattern.sub(lambda found: _bordered(found, replace), text)

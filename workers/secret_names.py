@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable
 from enum import Enum, auto
 
+from workers.secret_hints import folded, holds_any
+
 _KEY_OWNERS = (
     "api|access|secret|private|auth|encryption|encrypt|signing|sign|client|service|account|master"
     "|session|ssh|deploy|webhook|shared|storage|consumer|app|subscription|admin|license|hmac|jwt"
@@ -53,6 +55,19 @@ _SPOKEN = re.compile(
     r"[\"'`“「]?(?P<bare>[A-Za-z0-9!@#$%^&*_+=?~/.\-]{4,}+)",
     re.IGNORECASE,
 )
+
+# What every match of `_NAMED` and of `_SPOKEN` holds: a part of a name, and what separates it.
+_NAME_HINTS = (
+    "password", "passwd", "passphrase", "passcode", "pwd", "token", "secret", "credential", "key",
+)  # fmt: skip
+_SEPARATOR_HINTS = (":", "=", "：")
+_SPOKEN_HINTS = (
+    "password", "passwd", "passphrase", "passcode", "密码", "密碼", "口令", "密钥", "密鑰", "令牌",
+    "パスワード", "비밀번호", "contraseña", "mot de passe", "passwort", "kennwort", "senha",
+    "كلمة المرور", "كلمة السر",
+    # Of пароль and токен what has no second small form, which a pattern would take for it.
+    "пар", "кен",
+)  # fmt: skip
 
 _NO_SECRET_NAME = re.compile(
     r"(?:^|[_\-.])(?:max|min|num|total|prompt|completion|input|output|eos|bos|pad|unk|cls|sep|mask"
@@ -113,9 +128,14 @@ def is_placeholder(value: str) -> bool:
 
 def redact_named(text: str, replace: Callable[[str], str]) -> str:
     """Put `replace(secret)` in place of each secret in `text` that its name gives away."""
-    text = _NAMED.sub(lambda found: _named(found, replace), text)
+    # What is put in place of secrets holds none of the hints, so they are looked for once.
+    plain = folded(text)
+    if holds_any(plain, _NAME_HINTS) and holds_any(plain, _SEPARATOR_HINTS):
+        text = _NAMED.sub(lambda found: _named(found, replace), text)
     text = _FLAG.sub(lambda found: _spoken(found, replace), text)
-    return _SPOKEN.sub(lambda found: _spoken(found, replace), text)
+    if holds_any(plain, _SPOKEN_HINTS):
+        text = _SPOKEN.sub(lambda found: _spoken(found, replace), text)
+    return text
 
 
 def looks_random(value: str, *, at_least: int) -> bool:
