@@ -61,9 +61,9 @@ def record(connection: Connection, database: Database, key: int, attempt: Attemp
 
 @cache
 def _record(dialect: str, offset_ms: int) -> Any:
-    """The statement of `record`, built once: every pass runs it."""
+    """The statement of `record`, built once: every pass runs it. Nobody needs the row's number."""
     given: dict[str, Any] = {name: bindparam(name) for name in ("session_key", *_FIELDS)}
-    return insert(table_of(Attempt)).values(**given, created_at=clock(dialect, offset_ms))
+    return insert(table_of(Attempt)).values(**given, created_at=clock(dialect, offset_ms)).inline()
 
 
 def newest(connection: Connection, key: int, *, limit: int) -> list[AttemptRecord]:

@@ -5,21 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import repeat
 from typing import Any
 
 from sqlalchemy import (
     BigInteger,
     BindParameter,
-    ColumnElement,
     Connection,
-    CursorResult,
     RowMapping,
     Select,
     Text,
     bindparam,
     insert,
-    literal_column,
     or_,
     select,
     type_coerce,
@@ -27,7 +25,9 @@ from sqlalchemy import (
 )
 from sqlalchemy import text as sql
 
+from storage.engine import Database, clock
 from storage.escape import unescape
+from storage.many import given, is_one_of
 from storage.models import (
     AGENT_ROW,
     LIVE,
@@ -39,47 +39,31 @@ from storage.models import (
     Summary,
     table_of,
 )
+from storage.outlines import MARKER_LAST, OUTLINE, ids_of, outlines
 from storage.payload import join, load, split
 from storage.rows import Kind, Origin, Row
 from storage.rows import Message as ChatMessage
 
 _M = Message
-_MARKER_LAST: ColumnElement[int] = literal_column(
-    "CASE WHEN messages.kind = 'message' THEN 0 ELSE 1 END"
-)
-# As the driver gives it: outlines are read by the hundred, and a type that looks at each value
-# takes longer than the database.
-_OUTLINE = (
-    _M.id,
-    _M.position,
-    type_coerce(_M.kind, Text).label("kind"),
-    type_coerce(_M.role, Text).label("role"),
-    type_coerce(_M.origin, Text).label("origin"),
-    _M.opens_turn,
-    _M.tokens,
-    type_coerce(_M.call_ids, Text).label("call_ids"),
-    type_coerce(_M.answer_ids, Text).label("answer_ids"),
-    _M.summary_id,
-)
 _KEY = bindparam("key", type_=BigInteger)
 _START = bindparam("start", type_=BigInteger)
 _BEFORE = bindparam("before", type_=BigInteger)
 _LIMIT = bindparam("limit", type_=BigInteger)
 # Built once, since every job runs them and building takes longer than the database.
 _FORWARD = (
-    select(*_OUTLINE)
+    select(*OUTLINE)
     .where(_M.session_key == _KEY, sql(LIVE), _M.position >= _START)
-    .order_by(_M.position, _MARKER_LAST)
+    .order_by(_M.position, MARKER_LAST)
     .limit(_LIMIT)
 )
 _BACKWARD = (
-    select(*_OUTLINE)
+    select(*OUTLINE)
     .where(_M.session_key == _KEY, sql(LIVE))
-    .order_by(_M.position.desc(), _MARKER_LAST.desc())
+    .order_by(_M.position.desc(), MARKER_LAST.desc())
     .limit(_LIMIT)
 )
 _AGENT_ROWS = (
-    select(*_OUTLINE)
+    select(*OUTLINE)
     .where(_M.session_key == _KEY, sql(AGENT_ROW), _M.position >= _START, _M.position < _BEFORE)
     .order_by(_M.position)
     .limit(_LIMIT)
@@ -91,21 +75,8 @@ _NEWEST_REQUEST = (
     .limit(1)
 )
 _REQUEST_BEFORE = _NEWEST_REQUEST.where(_M.position < _BEFORE)
-_KINDS = {kind.value: kind for kind in Kind}
-_ORIGINS: dict[str | None, Origin | None] = {
-    None: None,
-    **{origin.value: origin for origin in Origin},
-}
 # Into the table, not the mapped class, whose bulk inserts take longer than the database.
 _INSERT = insert(table_of(_M))
-_ARCHIVE = (
-    update(table_of(_M))
-    .where(
-        table_of(_M).c.id.in_(bindparam("ids", type_=BigInteger, expanding=True)),
-        table_of(_M).c.active == 1,
-    )
-    .values(active=0, compacted=1, absorbed_by=bindparam("absorber", type_=BigInteger))
-)
 _VISIBLE = or_(_M.active == 1, _M.compacted == 1)
 
 
@@ -165,25 +136,33 @@ def append(
 
 def insert_marker(
     connection: Connection,
+    database: Database,
     key: int,
     *,
     kind: Kind,
     position: int,
     tokens: int,
     summary_id: int,
-    at: ColumnElement[int],
 ) -> None:
     """Put the marker of a summary into the live view, behind the row at `position`."""
     connection.execute(
-        _INSERT.values(
-            session_key=key,
-            position=position,
-            kind=kind,
-            tokens=tokens,
-            summary_id=summary_id,
-            created_at=at,
-        )
+        _insert_marker(database.dialect, database.offset_ms),
+        {
+            "session_key": key,
+            "position": position,
+            "kind": kind,
+            "tokens": tokens,
+            "summary_id": summary_id,
+        },
     )
+
+
+@cache
+def _insert_marker(dialect: str, offset_ms: int) -> Any:
+    """The statement of `insert_marker`, built once: every pass runs it. Nobody needs its id."""
+    names = ("session_key", "position", "kind", "tokens", "summary_id")
+    values: dict[str, Any] = {name: bindparam(name) for name in names}
+    return _INSERT.values(**values, created_at=clock(dialect, offset_ms)).inline()
 
 
 def read_view(connection: Connection, key: int) -> list[Row]:
@@ -195,8 +174,8 @@ def read_view(connection: Connection, key: int) -> list[Row]:
 
 def read_outline(connection: Connection, key: int) -> list[Row]:
     """Outlines of the live view, whole, in view order."""
-    query = select(*_OUTLINE).where(_M.session_key == key, sql(LIVE))
-    return _outlines(connection.execute(query.order_by(_M.position, _MARKER_LAST)))
+    query = select(*OUTLINE).where(_M.session_key == key, sql(LIVE))
+    return outlines(connection.execute(query.order_by(_M.position, MARKER_LAST)))
 
 
 def read_between(connection: Connection, key: int, *, first: int, last: int) -> list[Row]:
@@ -235,18 +214,19 @@ def read_absorbed(connection: Connection, key: int, summary_id: int) -> list[Row
 
 def read_rows(connection: Connection, key: int, positions: Sequence[int]) -> list[Row]:
     """The live messages at `positions`, in view order. Markers are left out."""
-    found = connection.execute(_AT, {"key": key, "positions": positions})
+    dialect = connection.dialect.name
+    found = connection.execute(_at(dialect), {"key": key, "positions": given(dialect, positions)})
     return [_row(row) for row in found.mappings()]
 
 
 def read_forward(connection: Connection, key: int, *, start: int, limit: int) -> list[Row]:
     """Outlines of the first `limit` live rows at or behind position `start`."""
-    return _outlines(connection.execute(_FORWARD, {"key": key, "start": start, "limit": limit}))
+    return outlines(connection.execute(_FORWARD, {"key": key, "start": start, "limit": limit}))
 
 
 def read_backward(connection: Connection, key: int, *, limit: int) -> list[Row]:
     """Outlines of the last `limit` live rows, in view order."""
-    return _outlines(connection.execute(_BACKWARD, {"key": key, "limit": limit}))[::-1]
+    return outlines(connection.execute(_BACKWARD, {"key": key, "limit": limit}))[::-1]
 
 
 def read_markers(connection: Connection, key: int) -> list[Row]:
@@ -261,8 +241,8 @@ def agent_rows(
 ) -> list[Row]:
     """Outlines of the first `limit` live rows from `start` on and before position `before` that
     neither a person nor the system wrote. The rows of people between them are not read."""
-    given = {"key": key, "start": start, "before": before, "limit": limit}
-    return _outlines(connection.execute(_AGENT_ROWS, given))
+    where = {"key": key, "start": start, "before": before, "limit": limit}
+    return outlines(connection.execute(_AGENT_ROWS, where))
 
 
 def live_calls_before(connection: Connection, key: int, position: int) -> frozenset[str]:
@@ -322,7 +302,9 @@ def archive(connection: Connection, ids: Sequence[int], *, summary_id: int) -> i
     """Take live rows out of the view, absorbed by a summary; gives how many were still live."""
     if not ids:
         return 0
-    return connection.execute(_ARCHIVE, {"ids": ids, "absorber": summary_id}).rowcount
+    dialect = connection.dialect.name
+    found = {"ids": given(dialect, ids), "absorber": summary_id}
+    return connection.execute(_archive(dialect), found).rowcount
 
 
 def archive_between(
@@ -408,7 +390,7 @@ def rewind(connection: Connection, key: int, *, cut: int) -> tuple[Amount, int]:
 def _whole(key: int | BindParameter[int]) -> Select[*tuple[Any, ...]]:
     return (
         select(
-            *_OUTLINE,
+            *OUTLINE,
             _M.content,
             _M.fields,
             _M.pruned,
@@ -417,50 +399,34 @@ def _whole(key: int | BindParameter[int]) -> Select[*tuple[Any, ...]]:
         )
         .outerjoin(Summary, Summary.id == _M.summary_id)
         .where(_M.session_key == key)
-        .order_by(_M.position, _MARKER_LAST)
+        .order_by(_M.position, MARKER_LAST)
     )
 
 
 _MARKERS = _whole(_KEY).where(sql("messages." + LIVE_MARKER)).order_by(None)
-_AT = _whole(_KEY).where(
-    sql("messages." + LIVE),
-    _M.position.in_(bindparam("positions", type_=BigInteger, expanding=True)),
-    _M.kind == Kind.MESSAGE,
-)
+
+
+@cache
+def _at(dialect: str) -> Any:
+    return _whole(_KEY).where(
+        sql("messages." + LIVE),
+        is_one_of(dialect, _M.position, "positions"),
+        _M.kind == Kind.MESSAGE,
+    )
+
+
+@cache
+def _archive(dialect: str) -> Any:
+    rows = table_of(_M)
+    return (
+        update(rows)
+        .where(is_one_of(dialect, rows.c.id, "ids"), rows.c.active == 1)
+        .values(active=0, compacted=1, absorbed_by=bindparam("absorber", type_=BigInteger))
+    )
 
 
 def _read(connection: Connection, query: Select[*tuple[Any, ...]]) -> list[Row]:
     return [_row(found) for found in connection.execute(query).mappings()]
-
-
-def _outlines(found: CursorResult[*tuple[Any, ...]]) -> list[Row]:
-    """As `_read`, for rows without text: by the thousand for a batch pass, so without detours."""
-    return [
-        Row(
-            id=id_,
-            position=position,
-            kind=_KINDS[kind],
-            role=None if role is None else unescape(role),
-            origin=_ORIGINS[origin],
-            opens_turn=opens_turn == 1,
-            tokens=tokens,
-            calls=_tuple(calls),
-            answers=_tuple(answers),
-            summary_id=summary_id,
-        )
-        for (
-            id_,
-            position,
-            kind,
-            role,
-            origin,
-            opens_turn,
-            tokens,
-            calls,
-            answers,
-            summary_id,
-        ) in found
-    ]
 
 
 def _row(found: RowMapping, *, short: bool = False) -> Row:
@@ -495,4 +461,4 @@ def _ids(values: tuple[str, ...]) -> str | None:
 
 
 def _tuple(text: str | None) -> tuple[str, ...]:
-    return () if text is None else tuple(json.loads(unescape(text)))
+    return () if text is None else ids_of(text)

@@ -8,10 +8,11 @@ from enum import StrEnum
 from functools import cache
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, RowMapping, bindparam, insert, select, update
+from sqlalchemy import Connection, RowMapping, bindparam, insert, select, update
 from sqlalchemy import text as sql
 
 from storage.engine import Database, clock
+from storage.many import given, is_one_of
 from storage.models import Message, Summary, table_of
 
 
@@ -80,11 +81,6 @@ _GIVEN = (
     "template",
     "model",
 )
-_SET_STATUS = (
-    update(_SUMMARIES)
-    .where(_SUMMARIES.c.id.in_(bindparam("ids", type_=BigInteger, expanding=True)))
-    .values(status=bindparam("became"))
-)
 _RECORD = (
     Summary.id,
     Summary.kind,
@@ -138,10 +134,10 @@ def insert_summary(
 @cache
 def _insert_summary(dialect: str, offset_ms: int) -> Any:
     """The statement of `insert_summary`, built once: every pass runs it."""
-    given: dict[str, Any] = {name: bindparam(name) for name in _GIVEN}
+    values: dict[str, Any] = {name: bindparam(name) for name in _GIVEN}
     return (
         insert(_SUMMARIES)
-        .values(**given, status=SummaryStatus.LIVE, created_at=clock(dialect, offset_ms))
+        .values(**values, status=SummaryStatus.LIVE, created_at=clock(dialect, offset_ms))
         .returning(_SUMMARIES.c.id)
     )
 
@@ -181,7 +177,17 @@ def set_status(connection: Connection, ids: Sequence[int], status: SummaryStatus
     """Change what `ids` are."""
     if not ids:
         return
-    connection.execute(_SET_STATUS, {"ids": ids, "became": status})
+    dialect = connection.dialect.name
+    connection.execute(_set_status(dialect), {"ids": given(dialect, ids), "became": status})
+
+
+@cache
+def _set_status(dialect: str) -> Any:
+    return (
+        update(_SUMMARIES)
+        .where(is_one_of(dialect, _SUMMARIES.c.id, "ids"))
+        .values(status=bindparam("became"))
+    )
 
 
 def revive_shown_by(connection: Connection, absorbed_by: int) -> None:

@@ -144,12 +144,12 @@ class StoredSession:
             summaries.set_status(connection, [old.summary_id], SummaryStatus.SUPERSEDED)
         messages.insert_marker(
             connection,
+            self.database,
             self.key,
             kind=Kind.MICRO,
             position=place,
             tokens=tokens,
             summary_id=summary_id,
-            at=self.database.now(),
         )
         cursors.move(connection, self.key, CursorName.MICRO, place + 1)
         delta = tokens - sum(row.tokens for row in gone)

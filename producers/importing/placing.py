@@ -120,12 +120,12 @@ def store_summary(
         )
     messages.insert_marker(
         connection,
+        database,
         key,
         kind=Kind.BATCH,
         position=last,
         tokens=tokens,
         summary_id=summary_id,
-        at=database.now(),
     )
     cursors.move(connection, key, CursorName.MICRO, last + 1)
     return tokens

@@ -73,12 +73,12 @@ def absorb_at_one_go(database: Database, session: Session, *, start: int, end: i
             messages.archive(connection, [row.id for row in gone[i : i + 1000]], summary_id=summary)
         messages.insert_marker(
             connection,
+            database,
             session.key,
             kind=Kind.MICRO,
             position=gone[-1].position,
             tokens=100,
             summary_id=summary,
-            at=database.now(),
         )
         cursors.move(connection, session.key, CursorName.MICRO, gone[-1].position + 1)
         delta = 100 - sum(row.tokens for row in gone)

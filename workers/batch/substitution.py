@@ -92,12 +92,12 @@ def substitute(
         raise StaleError
     messages.insert_marker(
         connection,
+        database,
         key,
         kind=Kind.BATCH,
         position=span.place,
         tokens=new.tokens,
         summary_id=summary_id,
-        at=database.now(),
     )
     cursors.move(connection, key, CursorName.MICRO, span.place + 1)
     change = new.tokens - span.tokens

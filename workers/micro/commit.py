@@ -81,12 +81,12 @@ class Ending:
                 raise StaleError
             messages.insert_marker(
                 connection,
+                self.shop.database,
                 key,
                 kind=Kind.MICRO,
                 position=plan.place,
                 tokens=tokens,
                 summary_id=summary_id,
-                at=self.shop.database.now(),
             )
             cursors.move(connection, key, CursorName.MICRO, plan.cursor)
             over = (GuardName.MICRO_FAILURES, GuardName.ENDPOINT_FAILURES, GuardName.UNDONE)
