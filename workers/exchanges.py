@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from storage.rows import Row
-from workers.transcript import is_kept_by_micro, tool_groups
+from workers.transcript import ToolGroup, is_kept_by_micro, tool_groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,7 @@ def find_exchanges(
     most_tokens: int = 0,
     complete: bool,
     settled: bool = False,
+    groups: Sequence[ToolGroup] | None = None,
 ) -> Found | TooLittle | LookFurther:
     """Choose the oldest whole exchanges of `rows` until they hold `min_tokens`.
 
@@ -78,8 +79,9 @@ def find_exchanges(
     Groups that wait for a result or reach beyond what is taken stay, and so do rows that answer
     one of `answered_elsewhere`, calls of live rows before `rows`. With `settled`, a call that so
     many rows have not answered counts as lost; else rows behind one may have to be looked for.
+    `groups` are the tool groups of `rows` where they are known.
     """
-    bundles = _bundles(rows)
+    bundles = _bundles(tool_groups(rows) if groups is None else groups)
     chosen: list[Exchange] = []
     held = 0
     for segment in _segments(rows):
@@ -120,10 +122,10 @@ class _Bundle:
     waits: bool
 
 
-def _bundles(rows: Sequence[Row]) -> dict[int, _Bundle]:
+def _bundles(groups: Sequence[ToolGroup]) -> dict[int, _Bundle]:
     """The tool groups by their rows; groups that share a row are one bundle."""
     bundles: dict[int, _Bundle] = {}
-    for group in tool_groups(rows):
+    for group in groups:
         shared = {bundles[i] for i in group.members if i in bundles}
         together = {*group.members, *(i for bundle in shared for i in bundle.rows)}
         waits = group.unanswered or any(bundle.waits for bundle in shared)

@@ -6,18 +6,19 @@ and from the cursor on what it takes; never the session.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
 from sqlalchemy import Connection
 
-from storage import cursors, guards, messages, sessions
+from storage import cursors, guards, messages, sessions, views
 from storage.cursors import CursorName
 from storage.engine import Database
 from storage.guards import GuardName, GuardRecord
 from storage.rows import Kind, Row
 from storage.sessions import SessionRecord
+from storage.views import View
 from workers.compression_settings import CompressionSettings
 from workers.due import Restraints, micro_may_run
 from workers.exchanges import Exchange, Found, LookFurther, TooLittle, Unit, find_exchanges
@@ -30,13 +31,15 @@ from workers.regions import RegionRules, head_end, tail_start
 from workers.summarising import Passage, SummaryRequest, Task
 from workers.threshold import NoUsableWindowError
 from workers.tokens import estimate_text
-from workers.transcript import tool_groups
+from workers.transcript import ToolGroup, tool_groups
 
 _PAGE = 64
 _HEAD_PAGE = 16
 _FARTHEST = 1024
 """Rows behind a call after which its missing result is not looked for any further."""
 _UNITS_AT_ONCE = 32
+_ROWS_AS_STATEMENTS = 128
+"""Outlines that are read in the time of the statements which a whole view saves."""
 _CHARS_A_TOKEN = 4
 """Of the text that has most characters to a token (ENGINE.md §3)."""
 
@@ -142,11 +145,14 @@ def _planner(
     except NoUsableWindowError as error:
         # The session's owner can mend that, the worker cannot; its turns go on being stored.
         return NothingDue(str(error))
-    markers = messages.read_markers(connection, session.key)
+    rules = region_rules(threshold, settings)
+    view = _view(connection, session, rules)
+    markers = view.markers
     return _Planner(
         connection=connection,
+        view=view,
         session=session,
-        rules=region_rules(threshold, settings),
+        rules=rules,
         settings=settings,
         threshold=threshold.tokens,
         micro=next((m for m in reversed(markers) if m.kind is Kind.MICRO), None),
@@ -158,11 +164,30 @@ def _planner(
     )
 
 
+def _view(connection: Connection, session: SessionRecord, rules: RegionRules) -> View:
+    """The live view's head and its tail as they likely are; all of it if that is little more."""
+    last = max(_PAGE, 2 * rules.protect_last_n, _rows_of_tail(session, rules) * 5 // 4)
+    if session.live_messages < last + _ROWS_AS_STATEMENTS:
+        last = max(last, session.live_messages + 1)
+        return views.read(connection, session.key, first=0, last=last)
+    return views.read(connection, session.key, first=_head_page(rules), last=last)
+
+
+def _head_page(rules: RegionRules) -> int:
+    return _HEAD_PAGE + rules.protect_first_n
+
+
+def _rows_of_tail(session: SessionRecord, rules: RegionRules) -> int:
+    """How many rows the tail has if they are as large as others."""
+    size = max(1, session.live_tokens // max(1, session.live_messages))
+    return min(rules.tail_budget // size, _FARTHEST)
+
+
 @dataclass(frozen=True, slots=True)
 class _Held:
     """Rows of the middle that a pass could absorb, from the first on; `complete` means all."""
 
-    rows: tuple[Row, ...] = ()
+    rows: Sequence[Row] = ()
     complete: bool = False
 
     @property
@@ -181,6 +206,7 @@ class _Chosen:
 @dataclass(frozen=True, slots=True)
 class _Planner:
     connection: Connection
+    view: View
     session: SessionRecord
     rules: RegionRules
     settings: CompressionSettings
@@ -313,9 +339,9 @@ class _Planner:
 
     def _start(self) -> int:
         """Position from which on rows may be absorbed: behind head, batch marker and cursor."""
-        limit = _HEAD_PAGE + self.rules.protect_first_n
+        limit = _head_page(self.rules)
         while True:
-            rows = messages.read_forward(self.connection, self.session.key, start=0, limit=limit)
+            rows = self.view.forward(start=0, limit=limit)
             complete = len(rows) < limit
             settled = complete or limit > _FARTHEST
             end = head_end(rows, self.rules, complete=settled)
@@ -331,9 +357,9 @@ class _Planner:
 
     def _limit(self) -> int:
         """Position at which the middle ends: the tail's start, or the open turn's."""
-        limit = max(_PAGE, 2 * self.rules.protect_last_n, self._rows_of_tail() * 5 // 4)
+        limit = self.view.asked_last
         while True:
-            rows = messages.read_backward(self.connection, self.session.key, limit=limit)
+            rows = self.view.backward(limit=limit)
             first = tail_start(rows, self.rules)
             if first > 0 or len(rows) < limit:
                 break
@@ -341,13 +367,8 @@ class _Planner:
         tail = rows[first].position if first < len(rows) else self.session.next_position
         if not self.session.turn_open:
             return tail
-        opened = messages.newest_request(self.connection, self.session.key)
+        opened = self.view.newest_request()
         return tail if opened is None else min(tail, opened)
-
-    def _rows_of_tail(self) -> int:
-        """How many rows the tail has if they are as large as others."""
-        size = max(1, self.session.live_tokens // max(1, self.session.live_messages))
-        return min(self.rules.tail_budget // size, _FARTHEST)
 
     def _find(self, held: _Held, start: int, limit: int) -> Found | TooLittle:
         if not held.rows or held.tokens < self.settings.micro_compact_min_tokens:
@@ -361,31 +382,31 @@ class _Planner:
         """
         most = _PAGE
         while True:
-            rows = messages.agent_rows(
-                self.connection, self.session.key, start=start, before=limit, limit=most
-            )
-            held = _Held(tuple(rows), complete=len(rows) < most)
+            rows = self.view.agent_rows(start=start, before=limit, limit=most)
+            held = _Held(rows, complete=len(rows) < most)
             if held.complete or held.tokens >= self.settings.micro_compact_min_tokens:
                 return held
             most *= 2
 
     def _turn_of(self, position: int, start: int) -> int:
         """Where to begin to read for the turn of a row: its request, or `start` behind that."""
-        request = messages.newest_request(self.connection, self.session.key, before=position)
+        request = self.view.newest_request(before=position)
         return max(start, request or 0)
 
     def _find_from(self, start: int, limit: int) -> Found | TooLittle:
         page = _PAGE
         while True:
-            rows = messages.read_forward(self.connection, self.session.key, start=start, limit=page)
+            rows = self.view.forward(start=start, limit=page)
             if not rows:
                 return TooLittle(0)
+            groups = tool_groups(rows)
             found = find_exchanges(
                 rows,
                 limit=limit,
                 min_tokens=self.settings.micro_compact_min_tokens,
                 tail_budget=self.rules.tail_budget,
-                answered_elsewhere=self._answered_elsewhere(rows, start),
+                answered_elsewhere=self._answered_elsewhere(rows, groups, start),
+                groups=groups,
                 most_tokens=self.input_chars // _CHARS_A_TOKEN,
                 complete=len(rows) < page,
                 settled=page > _FARTHEST,
@@ -394,13 +415,15 @@ class _Planner:
                 return found
             page *= 2
 
-    def _answered_elsewhere(self, rows: list[Row], start: int) -> frozenset[str]:
+    def _answered_elsewhere(
+        self, rows: Sequence[Row], groups: Sequence[ToolGroup], start: int
+    ) -> frozenset[str]:
         """Calls of live rows before `rows` that some of them answer."""
-        grouped = {i for group in tool_groups(rows) for i in group.members}
+        grouped = {i for group in groups for i in group.members}
         strays = {a for i, row in enumerate(rows) if i not in grouped for a in row.answers}
         if not strays:
             return frozenset()
-        return messages.live_calls_before(self.connection, self.session.key, start) & strays
+        return self.view.calls_before(start) & strays
 
     def _fill(
         self, exchanges: tuple[Exchange, ...]
