@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -45,7 +45,11 @@ def keep(
     """Store an answer; the first one to a question stays."""
     connection.execute(
         _keep(database.dialect, database.offset_ms),
-        {"session_key": key, "question": question, **asdict(answer)},
+        {
+            "session_key": key,
+            "question": question,
+            **{name: getattr(answer, name) for name in _GIVEN},
+        },
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -54,8 +54,9 @@ _COLUMNS = tuple(getattr(Attempt, name) for name in _FIELDS)
 
 def record(connection: Connection, database: Database, key: int, attempt: AttemptRecord) -> None:
     """Store what a try did."""
+    figures = {name: getattr(attempt, name) for name in _FIELDS}
     connection.execute(
-        _record(database.dialect, database.offset_ms), {"session_key": key, **asdict(attempt)}
+        _record(database.dialect, database.offset_ms), {"session_key": key, **figures}
     )
 
 

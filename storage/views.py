@@ -29,7 +29,7 @@ _AGENT_ORIGINS = (Origin.RUNTIME, Origin.TOOL)
 _POSITION = attrgetter("position")
 
 _KEY = bindparam("key", type_=BigInteger)
-_NOTHING = literal_column("NULL")
+_NOTHING = literal_column("NULL", Text)
 _LIVE = select(*OUTLINE, MARKER_LAST.label("marker_last")).where(_M.session_key == _KEY, sql(LIVE))
 _BEGINNING = (
     _LIVE.order_by(_M.position, MARKER_LAST)
@@ -126,7 +126,7 @@ class View:
 def read(connection: Connection, key: int, *, first: int, last: int) -> View:
     """Read the markers, the `first` rows of the live view and its `last` ones, in one statement."""
     found = connection.execute(_PARTS, {"key": key, "first": first, "last": last}).all()
-    parts: dict[int, list[Any]] = {_MARKER: [], _FIRST: [], _LAST: []}
+    parts: dict[Any, list[Any]] = {_MARKER: [], _FIRST: [], _LAST: []}
     for row in found:
         parts[row[-1]].append(row)
     markers = outlines(row[:_COLUMNS] for row in parts[_MARKER])

@@ -57,6 +57,9 @@ def letter_weights(text: str) -> dict[Script, int]:
     language. Han letters beside some Kana count as Japanese.
     """
     prose = _QUOTED_MATTER.sub(_words_only, text)
+    if prose.isascii():
+        latin = sum(map(len, _RUNS[Script.LATIN].findall(prose)))
+        return {Script.LATIN: latin} if latin else {}
     weights = {
         script: _WEIGHTS.get(script, 1) * sum(map(len, run.findall(prose)))
         for script, run in _RUNS.items()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from workers.headings import body
 from workers.passages import NOTE
@@ -26,15 +26,33 @@ def user_script(request: SummaryRequest) -> Script | None:
 def scripts_spoken(request: SummaryRequest) -> frozenset[Script]:
     """Name the scripts that a summary may be written in: what is spoken in all, by the user alone,
     and in the previous summary. Empty where there are too few letters to judge by."""
-    by_user = _by_user(request)
-    found = {
-        dominant_script("\n".join((by_user, _said(request), _previous(request)))),
-        dominant_script(by_user, min_weight=_FEWEST_LETTERS),
-        dominant_script(_previous(request)),
-    }
+    return frozenset(_spoken(request))
+
+
+def is_spoken(script: Script, request: SummaryRequest) -> bool:
+    """Whether `script` is one of `scripts_spoken`, or there are none. Reads no further than it has
+    to: all that is said is by far the longest text."""
+    others = False
+    for spoken in _spoken(request):
+        if spoken is script:
+            return True
+        others = True
+    return not others
+
+
+def _spoken(request: SummaryRequest) -> Iterator[Script]:
+    by_user, previous = _by_user(request), _previous(request)
     if request.task.in_sections:
-        found |= _all_of_user(by_user)
-    return frozenset(script for script in found if script)
+        yield from _all_of_user(by_user)
+    for script in (
+        dominant_script(by_user, min_weight=_FEWEST_LETTERS),
+        dominant_script(previous),
+    ):
+        if script:
+            yield script
+    script = dominant_script("\n".join((by_user, _said(request), previous)))
+    if script:
+        yield script
 
 
 def _all_of_user(by_user: str) -> set[Script]:

@@ -62,7 +62,7 @@ def run_micro(shop: Workshop, claim: Claim) -> MicroReport:
 
 def _pass(shop: Workshop, claim: Claim, stop: Callable[[], bool]) -> PassOutcome:
     started = time.monotonic()
-    plan = _plan(shop, claim)
+    plan, answer = _plan(shop, claim)
     if isinstance(plan, NothingDue):
         return NothingLeft(plan.reason)
     shop.reach("planned")
@@ -72,8 +72,6 @@ def _pass(shop: Workshop, claim: Claim, stop: Callable[[], bool]) -> PassOutcome
         return Ending(shop, claim, plan, int(1000 * (time.monotonic() - started)), requests)
 
     try:
-        with shop.database.read() as connection:
-            answer = answers.find(connection, claim.session_key, plan.question)
         if answer is None:
             try:
                 answer, requests = _ask(shop, claim, plan, stop)
@@ -92,12 +90,14 @@ def _pass(shop: Workshop, claim: Claim, stop: Callable[[], bool]) -> PassOutcome
         return Stale()
 
 
-def _plan(shop: Workshop, claim: Claim) -> PassPlan | NothingDue:
+def _plan(shop: Workshop, claim: Claim) -> tuple[PassPlan | NothingDue, StoredAnswer | None]:
+    """The pass to make, and its answer if somebody asked already and was stopped before the
+    commit."""
     settings = shop.settings.current().compression
     if not (settings.enabled and settings.micro_compact):
-        return NothingDue("micro-compaction is switched off")
+        return NothingDue("micro-compaction is switched off"), None
     with shop.database.read() as connection:
-        return plan_pass(
+        plan = plan_pass(
             connection,
             Situation.read(connection, shop.database, claim.session_key),
             settings,
@@ -107,6 +107,9 @@ def _plan(shop: Workshop, claim: Claim) -> PassPlan | NothingDue:
             fingerprint=shop.summariser.fingerprint,
             today=shop.today(),
         )
+        if isinstance(plan, NothingDue):
+            return plan, None
+        return plan, answers.find(connection, claim.session_key, plan.question)
 
 
 def _ask(

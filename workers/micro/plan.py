@@ -432,9 +432,12 @@ class _Planner:
 
         Gives the rows taken, their passages, the first request, and whether something was left.
         """
-        asked = self._requests(exchanges)
+        units = [unit for exchange in exchanges for unit in exchange.units]
+        requests = [e.question.position for e in exchanges if e.question is not None]
+        found = self._read(units[:_UNITS_AT_ONCE], requests)
+        asked = {position: passage(found[position]) for position in requests}
         question = self._asked(exchanges[0], asked)
-        contents = self._contents([unit for exchange in exchanges for unit in exchange.units])
+        contents = self._contents(units, found)
         taken: list[Row] = []
         shown: list[Passage] = []
         for number, exchange in enumerate(exchanges):
@@ -450,20 +453,21 @@ class _Planner:
                 shown, before = list(fit(more, self.input_chars)), []
         return taken, tuple(shown), question, False
 
-    def _contents(self, units: list[Unit]) -> Iterator[list[Row]]:
-        """The rows of each unit with their messages, read some units at a time."""
+    def _contents(self, units: Sequence[Unit], found: Mapping[int, Row]) -> Iterator[list[Row]]:
+        """The rows of each unit with their messages, read some units at a time; those of the first
+        units are `found`."""
         for i in range(0, len(units), _UNITS_AT_ONCE):
             chunk = units[i : i + _UNITS_AT_ONCE]
-            positions = [row.position for unit in chunk for row in unit.rows]
-            rows = messages.read_rows(self.connection, self.session.key, positions)
-            found = {row.position: row for row in rows}
+            if i:
+                found = self._read(chunk)
             for unit in chunk:
                 yield [found[row.position] for row in unit.rows]
 
-    def _requests(self, exchanges: tuple[Exchange, ...]) -> dict[int, Passage]:
-        positions = [e.question.position for e in exchanges if e.question is not None]
-        rows = messages.read_rows(self.connection, self.session.key, positions) if positions else []
-        return {row.position: passage(row) for row in rows}
+    def _read(self, units: Sequence[Unit], requests: Sequence[int] = ()) -> dict[int, Row]:
+        """Rows with their messages by position: those of units, and requests."""
+        positions = [*requests, *(row.position for unit in units for row in unit.rows)]
+        rows = messages.read_rows(self.connection, self.session.key, positions)
+        return {row.position: row for row in rows}
 
     def _asked(self, exchange: Exchange, asked: dict[int, Passage]) -> str:
         if exchange.question is not None:
