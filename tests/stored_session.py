@@ -62,16 +62,21 @@ class StoredSession:
         assert record is not None, f"there is a session {session_id!r} already"
         return cls(database, record.key)
 
-    def append(self, turn: Sequence[dict[str, Any]], *, closes_turn: bool = True) -> range:
+    def append(self, turn: Sequence[dict[str, Any]], **more: Any) -> range:
         """Store messages and what a turn makes due; gives their positions."""
         with self.database.write() as connection:
-            return self.append_in(connection, turn, closes_turn=closes_turn)
+            return self.append_in(connection, turn, **more)
 
     def append_in(
-        self, connection: Connection, turn: Sequence[dict[str, Any]], *, closes_turn: bool = True
+        self,
+        connection: Connection,
+        turn: Sequence[dict[str, Any]],
+        *,
+        origins: Sequence[str | None] | None = None,
+        closes_turn: bool = True,
     ) -> range:
         """`append` in a transaction of the caller's."""
-        drafts = draft_turn(turn, None, closes_turn=True).rows
+        drafts = draft_turn(turn, origins, closes_turn=True).rows
         tokens = sum(draft.tokens for draft in drafts)
         record = sessions.count_appended(
             connection,

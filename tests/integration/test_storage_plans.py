@@ -29,6 +29,7 @@ from storage import (
     summaries,
     totals,
     undo,
+    views,
 )
 from storage.audit import Which
 from storage.engine import Database
@@ -203,6 +204,10 @@ HOT: dict[str, tuple[Call, set[str]]] = {
     "read_backward": (
         lambda d, c: messages.read_backward(c, BUSY, limit=64),
         {"ix_messages_live"},
+    ),
+    "read view": (
+        lambda d, c: views.read(c, BUSY, first=19, last=64),
+        {"ix_messages_live", "ix_messages_markers"},
     ),
     "read_markers": (lambda d, c: messages.read_markers(c, BUSY), {"ix_messages_markers"}),
     "live_calls_before": (
