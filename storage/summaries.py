@@ -12,7 +12,6 @@ from sqlalchemy import Connection, RowMapping, bindparam, insert, select, update
 from sqlalchemy import text as sql
 
 from storage.engine import Database, clock
-from storage.many import given, is_one_of
 from storage.models import Message, Summary, table_of
 
 
@@ -80,6 +79,11 @@ _GIVEN = (
     "cursor_before",
     "template",
     "model",
+)
+_SET_STATUS = (
+    update(_SUMMARIES)
+    .where(_SUMMARIES.c.id == bindparam("summary"))
+    .values(status=bindparam("became"))
 )
 _RECORD = (
     Summary.id,
@@ -175,19 +179,9 @@ def all_live(connection: Connection, key: int) -> list[SummaryRecord]:
 
 def set_status(connection: Connection, ids: Sequence[int], status: SummaryStatus) -> None:
     """Change what `ids` are."""
-    if not ids:
-        return
-    dialect = connection.dialect.name
-    connection.execute(_set_status(dialect), {"ids": given(dialect, ids), "became": status})
-
-
-@cache
-def _set_status(dialect: str) -> Any:
-    return (
-        update(_SUMMARIES)
-        .where(is_one_of(dialect, _SUMMARIES.c.id, "ids"))
-        .values(status=bindparam("became"))
-    )
+    # One by one: they are few, mostly one, and for a list PostgreSQL keeps planning anew.
+    for summary_id in ids:
+        connection.execute(_SET_STATUS, {"summary": summary_id, "became": status})
 
 
 def revive_shown_by(connection: Connection, absorbed_by: int) -> None:

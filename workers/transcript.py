@@ -83,9 +83,8 @@ def tool_groups(rows: Sequence[Row]) -> tuple[ToolGroup, ...]:
         if row.calls and not (index and rows[index - 1].calls and not rows[index - 1].answers):
             run_starts = index
         for answer in row.answers:
-            group = _answered_group(by_id.get(answer, deque()), answer, run_starts)
-            if group is not None:
-                group.take(index, answer)
+            if answer in by_id:
+                _answered_group(by_id[answer], answer, run_starts).take(index, answer)
         if row.calls:
             opened = _OpenGroup(index, row.calls, answered_by=[None] * len(row.calls))
             groups.append(opened)
@@ -94,18 +93,13 @@ def tool_groups(rows: Sequence[Row]) -> tuple[ToolGroup, ...]:
     return tuple(ToolGroup(g.call, g.calls, tuple(g.results), tuple(g.answered_by)) for g in groups)
 
 
-def _answered_group(
-    candidates: deque[_OpenGroup], answer: str, run_starts: int
-) -> _OpenGroup | None:
-    """Choose among groups with a call of that id, newest first."""
+def _answered_group(candidates: deque[_OpenGroup], answer: str, run_starts: int) -> _OpenGroup:
+    """Choose among groups with a call of that id, newest first; there is one at least."""
+    if len(candidates) == 1:
+        return candidates[0]
     near = [group for group in islice(candidates, _NEAR) if group.call >= run_starts]
-    for choice in (near, candidates):
-        waiting = next((group for group in choice if group.waits_for(answer)), None)
-        if waiting is not None:
-            return waiting
-        if choice:
-            return choice[0]
-    return None
+    choice = near or candidates
+    return next((group for group in choice if group.waits_for(answer)), choice[0])
 
 
 def is_system(row: Row) -> bool:
