@@ -27,7 +27,7 @@ from sqlalchemy import text as sql
 
 from storage.engine import Database, clock
 from storage.escape import unescape
-from storage.many import given, is_one_of
+from storage.lists import among
 from storage.models import (
     AGENT_ROW,
     LIVE,
@@ -214,8 +214,8 @@ def read_absorbed(connection: Connection, key: int, summary_id: int) -> list[Row
 
 def read_rows(connection: Connection, key: int, positions: Sequence[int]) -> list[Row]:
     """The live messages at `positions`, in view order. Markers are left out."""
-    dialect = connection.dialect.name
-    found = connection.execute(_at(dialect), {"key": key, "positions": given(dialect, positions)})
+    where = {"key": key, "positions": positions}
+    found = connection.execute(_at(connection.dialect.name), where)
     return [_row(row) for row in found.mappings()]
 
 
@@ -302,9 +302,8 @@ def archive(connection: Connection, ids: Sequence[int], *, summary_id: int) -> i
     """Take live rows out of the view, absorbed by a summary; gives how many were still live."""
     if not ids:
         return 0
-    dialect = connection.dialect.name
-    found = {"ids": given(dialect, ids), "absorber": summary_id}
-    return connection.execute(_archive(dialect), found).rowcount
+    found = {"ids": ids, "absorber": summary_id}
+    return connection.execute(_archive(connection.dialect.name), found).rowcount
 
 
 def archive_between(
@@ -410,7 +409,7 @@ _MARKERS = _whole(_KEY).where(sql("messages." + LIVE_MARKER)).order_by(None)
 def _at(dialect: str) -> Any:
     return _whole(_KEY).where(
         sql("messages." + LIVE),
-        is_one_of(dialect, _M.position, "positions"),
+        among(table_of(_M).c.position, "positions", dialect),
         _M.kind == Kind.MESSAGE,
     )
 
@@ -420,7 +419,7 @@ def _archive(dialect: str) -> Any:
     rows = table_of(_M)
     return (
         update(rows)
-        .where(is_one_of(dialect, rows.c.id, "ids"), rows.c.active == 1)
+        .where(among(rows.c.id, "ids", dialect), rows.c.active == 1)
         .values(active=0, compacted=1, absorbed_by=bindparam("absorber", type_=BigInteger))
     )
 
