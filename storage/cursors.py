@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import cache
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, bindparam, select
+from sqlalchemy import Connection, select
 
 from storage.engine import insert_of
+from storage.lists import among
 from storage.models import Cursor, table_of
 
 _CURSORS = table_of(Cursor)
-# Built once, since every job runs them.
-_READ_ALL = select(_CURSORS.c.name, _CURSORS.c.position).where(
-    _CURSORS.c.session_key == bindparam("key")
-)
 
 
 class CursorName(StrEnum):
@@ -35,9 +32,14 @@ def read(connection: Connection, key: int, name: CursorName) -> int:
 
 def read_all(connection: Connection, key: int) -> dict[CursorName, int]:
     """Where each cursor of a session stands; 0 for one that was never moved."""
-    rows = connection.execute(_READ_ALL, {"key": key})
-    found = {row.name: row.position for row in rows}
-    return {name: found.get(name.value, 0) for name in CursorName}
+    return read_many(connection, [key])[key]
+
+
+def read_many(connection: Connection, keys: Sequence[int]) -> dict[int, dict[CursorName, int]]:
+    """The same of several sessions, by their keys."""
+    rows = connection.execute(_read_many(connection.dialect.name), {"keys": keys})
+    found = {(row.session_key, row.name): row.position for row in rows}
+    return {key: {name: found.get((key, name.value), 0) for name in CursorName} for key in keys}
 
 
 def move(connection: Connection, key: int, name: CursorName, position: int) -> None:
@@ -47,24 +49,31 @@ def move(connection: Connection, key: int, name: CursorName, position: int) -> N
 
 def move_all(connection: Connection, key: int, positions: Mapping[CursorName, int]) -> None:
     """Set several cursors."""
-    given: dict[str, Any] = {"session_key": key}
-    for number, (name, position) in enumerate(positions.items()):
-        given |= {f"name_{number}": name.value, f"position_{number}": position}
-    connection.execute(_move(connection.dialect.name, len(positions)), given)
+    move_many(connection, {key: positions})
+
+
+def move_many(connection: Connection, positions: Mapping[int, Mapping[CursorName, int]]) -> None:
+    """Set cursors of several sessions, by their keys."""
+    given = [
+        {"session_key": key, "name": name.value, "position": position}
+        for key, of_one in positions.items()
+        for name, position in of_one.items()
+    ]
+    if given:
+        connection.execute(_move(connection.dialect.name), given)
+
+
+# Built once, since every job runs them.
+@cache
+def _read_many(dialect: str) -> Any:
+    return select(_CURSORS.c.session_key, _CURSORS.c.name, _CURSORS.c.position).where(
+        among(_CURSORS.c.session_key, "keys", dialect)
+    )
 
 
 @cache
-def _move(dialect: str, many: int) -> Any:
-    statement = insert_of(dialect, _CURSORS).values(
-        [
-            {
-                "session_key": bindparam("session_key", type_=BigInteger),
-                "name": bindparam(f"name_{number}"),
-                "position": bindparam(f"position_{number}", type_=BigInteger),
-            }
-            for number in range(many)
-        ]
-    )
+def _move(dialect: str) -> Any:
+    statement = insert_of(dialect, _CURSORS)
     return statement.on_conflict_do_update(
         index_elements=[_CURSORS.c.session_key, _CURSORS.c.name],
         set_={"position": statement.excluded.position},

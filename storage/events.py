@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
-from sqlalchemy import BigInteger, Connection, bindparam, insert, select
+from sqlalchemy import BigInteger, Connection, bindparam, func, insert, select
 from sqlalchemy import text as sql
 
-from storage.models import REPORTED, TurnEvent, table_of
+from storage.cursors import CursorName
+from storage.lists import among
+from storage.models import REPORTED, Cursor, Session, TurnEvent, table_of
 
 # Into the table, not the mapped class: it is built once and takes no detour.
 _INSERT = insert(table_of(TurnEvent))
@@ -63,6 +68,39 @@ def newest_report(connection: Connection, key: int, *, after: int) -> Report | N
     """The session's last usage report whose event has a number above `after`."""
     row = connection.execute(_NEWEST_REPORT, {"key": key, "after": after}).first()
     return None if row is None else Report(row.id, row.usage or "", row.revision, row.view_tokens)
+
+
+def unread_reports(connection: Connection, keys: Sequence[int]) -> dict[int, Report]:
+    """The last usage report of each of those sessions, by key, where it was not read yet: where
+    its number is above the cursor `reports`."""
+    rows = connection.execute(_unread_reports(connection.dialect.name), {"keys": keys})
+    return {
+        row.session_key: Report(row.id, row.usage or "", row.revision, row.view_tokens)
+        for row in rows
+    }
+
+
+@cache
+def _unread_reports(dialect: str) -> Any:
+    """The statement of `unread_reports`, built once: every turn job runs it."""
+    events, sessions = table_of(TurnEvent).c, table_of(Session).c
+    later, cursors = table_of(TurnEvent).alias("later").c, table_of(Cursor).c
+    read = select(cursors.position).where(
+        cursors.session_key == sessions.key, cursors.name == CursorName.REPORTS
+    )
+    newest = (
+        select(func.max(later.id))
+        .where(
+            later.session_key == sessions.key,
+            later.id > func.coalesce(read.scalar_subquery(), 0),
+            sql(f"later.{REPORTED}"),
+        )
+        .scalar_subquery()
+    )
+    of_each = select(newest).where(among(sessions.key, "keys", dialect))
+    return select(
+        events.session_key, events.id, events.usage, events.revision, events.view_tokens
+    ).where(events.id.in_(of_each))
 
 
 def record(

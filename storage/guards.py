@@ -21,6 +21,7 @@ from sqlalchemy import (
 )
 
 from storage.engine import Database, clock, insert_into
+from storage.lists import among
 from storage.models import Guard, Session, table_of
 
 
@@ -91,19 +92,14 @@ class HeldSession:
 
 def read_all(connection: Connection, database: Database, key: int) -> dict[GuardName, GuardRecord]:
     """Every guard of a session that this version knows."""
-    found = connection.execute(_read_all(database.dialect, database.offset_ms), {"key": key})
-    return {GuardName(name): GuardRecord(*record) for name, *record in found}
+    return read_many(connection, database, [key])[key]
 
 
 def read_many(
     connection: Connection, database: Database, keys: Sequence[int]
 ) -> dict[int, dict[GuardName, GuardRecord]]:
     """The same of several sessions, by their keys; one without guards has an empty entry."""
-    found = connection.execute(
-        select(Guard.session_key, Guard.name, *_record(database)).where(
-            Guard.session_key.in_(keys), _KNOWN
-        )
-    )
+    found = connection.execute(_read_many(database.dialect, database.offset_ms), {"keys": keys})
     guards: dict[int, dict[GuardName, GuardRecord]] = {key: {} for key in keys}
     for key, name, *record in found:
         guards[key][GuardName(name)] = GuardRecord(*record)
@@ -177,10 +173,11 @@ def holding(
 
 
 @cache
-def _read_all(dialect: str, offset_ms: int) -> Any:
-    """The statement of `read_all`, built once: every job runs it."""
-    return select(Guard.name, *_fields(clock(dialect, offset_ms))).where(
-        Guard.session_key == bindparam("key"), _KNOWN
+def _read_many(dialect: str, offset_ms: int) -> Any:
+    """The statement of `read_many`, built once: every job runs it."""
+    guards = table_of(Guard).c
+    return select(guards.session_key, Guard.name, *_fields(clock(dialect, offset_ms))).where(
+        among(guards.session_key, "keys", dialect), _KNOWN
     )
 
 

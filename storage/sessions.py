@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -22,6 +22,7 @@ from sqlalchemy import (
 
 from storage.engine import Database, clock, insert_into
 from storage.errors import SessionNotFound
+from storage.lists import among
 from storage.models import Session, SystemPrompt, table_of
 
 _S = Session
@@ -37,11 +38,10 @@ _NAMES = tuple(column.name for column in _COLUMNS)
 # Built once, since every job runs them and building takes longer than the database.
 _FETCH = select(*_COLUMNS).where(_SESSIONS.c.key == bindparam("key"))
 _LOCK = _FETCH.with_for_update(key_share=True)
-_LOCK_DECIDED = (
+_NOTE_DECIDED = (
     update(_SESSIONS)
     .where(_SESSIONS.c.key == bindparam("session"))
     .values(decided_turns=bindparam("decided", type_=BigInteger))
-    .returning(*_COLUMNS)
 )
 _COUNT_CHANGE = (
     update(_SESSIONS)
@@ -152,10 +152,19 @@ def lock(connection: Connection, key: int) -> SessionRecord:
     return _the_one(key, connection.execute(_LOCK, {"key": key}))
 
 
-def lock_decided(connection: Connection, key: int, turns: int) -> SessionRecord:
-    """The same as `lock`, and note that it was decided what the first `turns` turns make due."""
-    found = connection.execute(_LOCK_DECIDED, {"session": key, "decided": turns})
-    return _the_one(key, found)
+def lock_many(connection: Connection, keys: Sequence[int]) -> dict[int, SessionRecord]:
+    """The same with several sessions that exist, by key. They are taken in the order of keys, as
+    everybody must who takes more than one."""
+    rows = connection.execute(_of_many(connection.dialect.name, lock=True), {"keys": keys})
+    return {row.key: _record(row) for row in rows}
+
+
+def note_decided(connection: Connection, turns: Mapping[int, int]) -> None:
+    """Note by key up to which turn it was decided what a session's turns make due. The caller
+    holds their rows."""
+    given = [{"session": key, "decided": number} for key, number in turns.items()]
+    if given:
+        connection.execute(_NOTE_DECIDED, given)
 
 
 def page(
@@ -184,8 +193,15 @@ def page(
 
 def fetch_many(connection: Connection, keys: Sequence[int]) -> dict[int, SessionRecord]:
     """The sessions of those keys, by key."""
-    rows = connection.execute(select(*_COLUMNS).where(_S.key.in_(keys)))
+    rows = connection.execute(_of_many(connection.dialect.name), {"keys": keys})
     return {row.key: _record(row) for row in rows}
+
+
+@cache
+def _of_many(dialect: str, *, lock: bool = False) -> Any:
+    """The statement of `fetch_many` and `lock_many`, built once: every turn job runs both."""
+    query = select(*_COLUMNS).where(among(_SESSIONS.c.key, "keys", dialect))
+    return query.order_by(_SESSIONS.c.key).with_for_update(key_share=True) if lock else query
 
 
 def idle_ms(connection: Connection, database: Database, key: int) -> int:

@@ -46,9 +46,11 @@ def work_and_conclude(app: Celery, workshop: Workshop, job_id: int) -> str:
             if done.failed is not None:
                 raise _retry(done.session, _reason(done.failed), done.failed.delay_ms)
             other = f"session {done.session} in turn: " if done.job_id != job_id else ""
-            return other + _summary(done)
+            more = f"; decided about {done.together} sessions" if done.together > 1 else ""
+            return other + _summary(done) + more
         case Crashed(error) as crash:
             ring(app, crash.due)
+            publish(app.conf.broker_url, crash.signals)
             if crash.dead:
                 raise JobDead(f"session {crash.session}: {type(error).__name__} at every attempt")
             raise _retry(crash.session, type(error).__name__, crash.retry_ms)

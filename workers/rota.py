@@ -17,6 +17,11 @@ class Rota:
         self._lock = Lock()
         self._last: dict[str, str] = {}
 
+    def served(self, queue: str, owner: str) -> None:
+        """Note that a queue's jobs were worked up to those of `owner`."""
+        with self._lock:
+            self._last[queue] = owner
+
     def choose(self, connection: Connection, rung: Choice) -> Choice:
         """Whose job a ring is good for: that of the owner whose turn it is.
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from sqlalchemy import Connection
 
 from storage import cursors, events, guards, jobs, sessions, signals
 from storage.cursors import CursorName
-from storage.errors import FenceLost
 from storage.events import Report
-from storage.guards import GuardName
+from storage.guards import GuardName, GuardRecord
 from storage.jobs import Claim, DueJob, JobKind
 from storage.sessions import SessionRecord
 from storage.signals import Signal, SignalKind
@@ -36,29 +37,32 @@ from workers.workshop import Workshop
 MICRO_QUEUE = "micro"
 MICRO_TRIGGER = "micro"
 
+Around: TypeAlias = Callable[[Claim], AbstractContextManager[object]]
+
+
+def _nothing(_claim: Claim) -> AbstractContextManager[object]:
+    return nullcontext()
+
 
 @dataclass(frozen=True, slots=True)
 class TurnReport:
-    """How many closed turns were looked at, what is due now in their session, and what gateways
-    are told."""
+    """What is due now in a session about which it was decided, and what gateways are told."""
 
-    turns: int
-    due: tuple[DueJob, ...]
-    signals: tuple[Signal, ...] = field(default=())
+    due: tuple[DueJob, ...] = ()
+    signals: tuple[Signal, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
     """What a look at a session came to.
 
-    `seen` is the number of the last turn that was decided about before, `report` the newest usage
-    report since the last look and `calibration` what it taught. A batch pass covers what a micro
-    pass would, so at most one of `batch` and `micro` is due; it prunes first itself, so `prune` is
-    due without one alone. `codex` says that the gateway is to have Codex compact its thread.
+    `report` is the newest usage report since the last look and `calibration` what it taught. A
+    batch pass covers what a micro pass would, so at most one of `batch` and `micro` is due; it
+    prunes first itself, so `prune` is due without one alone. `codex` says that the gateway is to
+    have Codex compact its thread.
     """
 
     load: Load
-    seen: int
     report: Report | None
     calibration: Calibration | None
     batch: Trigger | None
@@ -66,32 +70,54 @@ class Decision:
     codex: bool
     prune: PruneTrigger | None = None
 
+    @property
+    def turns(self) -> int:
+        """How many turns the session had."""
+        return self.load.session.turns
 
-def run_turn(shop: Workshop, claim: Claim) -> TurnReport:
-    """Work a claimed turn job: one decision, whatever number of turns it stands for."""
-    database, key = shop.database, claim.session_key
+    @property
+    def looked_up_to(self) -> Mapping[CursorName, int]:
+        """Where the cursors of what was looked at stand afterwards."""
+        turns = {CursorName.TURNS: self.turns}
+        return turns if self.report is None else {**turns, CursorName.REPORTS: self.report.id}
+
+
+def run_turns(
+    shop: Workshop, claims: Sequence[Claim], within: Around = _nothing
+) -> dict[int, TurnReport]:
+    """Work claimed turn jobs of different sessions together; gives what came of each, by job.
+
+    It is one decision for each, whatever number of turns it stands for, and one transaction for
+    all; `within` is what is around the writing of each. Nothing is stored of a job that is no
+    longer its holder's.
+    """
+    database = shop.database
     with database.read() as connection:
-        decision = _decide(shop, connection, key)
+        decisions = _decide_all(shop, connection, [claim.session_key for claim in claims])
     shop.reach("decided")
-    try:
-        with database.write() as connection:
-            session = sessions.lock_decided(connection, key, decision.load.session.turns)
-            # It says whether the job is still this holder's; if not, nothing of this is stored.
-            jobs.finish(connection, database, claim)
-            told = _carry_out(shop, connection, session, decision, _passed_on(claim))
-            # A turn that was closed since the read has set the job's `again`.
-            looked = {CursorName.TURNS: decision.load.session.turns}
-            if decision.report is not None:
-                looked[CursorName.REPORTS] = decision.report.id
-            cursors.move_all(connection, key, looked)
-            if decision.load.rested:
-                guards.clear_ended(connection, database, key, GuardName.COOLDOWN)
-            shop.reach("before-commit")
-            due = tuple(jobs.due_in_session(connection, database, key))
-        shop.reach("after-commit")
-    except FenceLost:
-        return TurnReport(0, ())
-    return TurnReport(decision.load.session.turns - decision.seen, due, told)
+    told: dict[int, tuple[Signal, ...]] = {}
+    with database.write() as connection:
+        now = sessions.lock_many(connection, list(decisions))
+        mine = jobs.finish_all(connection, database, claims)
+        held = [claim for claim in claims if claim.job_id in mine]
+        for claim in held:
+            key = claim.session_key
+            with within(claim):
+                told[claim.job_id] = _carry_out(
+                    shop, connection, now[key], decisions[key], _passed_on(claim)
+                )
+        carried = {claim.session_key: decisions[claim.session_key] for claim in held}
+        # A turn that was closed since the read has set the job's `again`.
+        sessions.note_decided(connection, {key: of.turns for key, of in carried.items()})
+        cursors.move_many(connection, {key: of.looked_up_to for key, of in carried.items()})
+        shop.reach("before-commit")
+        due = jobs.due_in_sessions(connection, database, list(carried))
+    shop.reach("after-commit")
+    lost = {claim.job_id: TurnReport() for claim in claims if claim.job_id not in mine}
+    return lost | {
+        claim.job_id: TurnReport(tuple(due[claim.session_key]), told[claim.job_id])
+        for claim in held
+    }
 
 
 def _passed_on(claim: Claim) -> Mapping[str, str]:
@@ -105,18 +131,40 @@ def micro_is_due(session: SessionRecord, seen: int, settings: CompressionSetting
     return session.turns // every > seen // every
 
 
-def _decide(shop: Workshop, connection: Connection, key: int) -> Decision:
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """What is stored of a session besides its messages; `report` is one that was not read yet."""
+
+    session: SessionRecord
+    cursors: Mapping[CursorName, int]
+    guards: Mapping[GuardName, GuardRecord]
+    report: Report | None
+
+    @property
+    def rested(self) -> bool:
+        """Whether a cooldown has ended since the last look."""
+        cooldown = self.guards.get(GuardName.COOLDOWN)
+        return cooldown is not None and cooldown.is_over
+
+
+def _decide_all(shop: Workshop, connection: Connection, keys: Sequence[int]) -> dict[int, Decision]:
+    at = cursors.read_many(connection, keys)
+    held = guards.read_many(connection, shop.database, keys)
+    reports = events.unread_reports(connection, keys)
+    return {
+        key: _decide(shop, connection, _Stored(session, at[key], held[key], reports.get(key)))
+        for key, session in sessions.fetch_many(connection, keys).items()
+    }
+
+
+def _decide(shop: Workshop, connection: Connection, stored: _Stored) -> Decision:
     settings = shop.settings.current().compression
-    session = sessions.fetch(connection, key)
-    at = cursors.read_all(connection, key)
-    seen = at[CursorName.TURNS]
-    held = guards.read_all(connection, shop.database, key)
-    under = Restraints(settings, held, shop.summariser.fingerprint)
-    cooldown = held.get(GuardName.COOLDOWN)
-    rested = cooldown is not None and cooldown.is_over
-    report = events.newest_report(connection, key, after=at[CursorName.REPORTS])
+    session, report, rested = stored.session, stored.report, stored.rested
+    seen = stored.cursors[CursorName.TURNS]
+    under = Restraints(settings, stored.guards, shop.summariser.fingerprint)
     # While it rested, its reports were read and nothing came of them.
-    last = events.newest_report(connection, key, after=0) if rested and not report else report
+    again = rested and not report
+    last = events.newest_report(connection, session.key, after=0) if again else report
     learned = recalibrated(report, session, settings) if report else None
     load = Load(
         session,
@@ -130,11 +178,13 @@ def _decide(shop: Workshop, connection: Connection, key: int) -> Decision:
         and (rested or micro_is_due(session, seen, settings))
         and micro_may_run(session, under)
         and not why_nothing_due(
-            connection, Situation(session, at[CursorName.MICRO], held), settings
+            connection,
+            Situation(session, stored.cursors[CursorName.MICRO], stored.guards),
+            settings,
         )
     )
     prune = prune_due(load, under) if batch is None else None
-    return Decision(load, seen, report, learned, batch, micro, codex_is_asked(load, under), prune)
+    return Decision(load, report, learned, batch, micro, codex_is_asked(load, under), prune)
 
 
 def _carry_out(
@@ -184,6 +234,8 @@ def _carry_out(
             ringing=True,
             correlation=correlation,
         )
+    if decision.load.rested:
+        guards.clear_ended(connection, database, now.key, GuardName.COOLDOWN)
     if not decision.codex:
         return ()
     guards.put(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import time
 import traceback
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -25,10 +27,14 @@ from workers.pruning.outcomes import PruneOutcome
 from workers.recompaction import feed
 from workers.reconcile import ring_bulk
 from workers.told_passes import Run, tell_crash, tell_run
-from workers.turn import run_turn
+from workers.turn import run_turns
 from workers.workshop import Workshop
 
 log = logging.getLogger(__name__)
+
+TOGETHER = 16
+"""Turn jobs at most that one claim takes. Enough that the claim and its commits cost each little,
+and few enough that they are done within some tens of milliseconds: others wait for their rows."""
 
 JobOutcome: TypeAlias = PassOutcome | BatchOutcome | PruneOutcome
 """What became of one pass of a job."""
@@ -43,7 +49,8 @@ class NotClaimed:
 class Worked:
     """The job was worked on. `due` are the jobs to ring for now, `signals` what gateways were
     told of it. `session` is the owner's id of its session, `job_id` the job's number: another one
-    than was rung for where it was another owner's turn."""
+    than was rung for where it was another owner's turn. `together` is how many jobs were worked at
+    once, this one included."""
 
     kind: JobKind
     passes: tuple[JobOutcome, ...]
@@ -51,6 +58,7 @@ class Worked:
     signals: tuple[Signal, ...] = ()
     session: str = ""
     job_id: int = 0
+    together: int = 1
 
     @property
     def failed(self) -> Failed | None:
@@ -62,12 +70,13 @@ class Worked:
 @dataclass(frozen=True, slots=True)
 class Crashed:
     """The job raised something that nobody foresaw. `dead` says that it is not tried again, `due`
-    are the jobs to ring for now; `session` and `job_id` as in `Worked`."""
+    are the jobs to ring for now; `signals`, `session` and `job_id` as in `Worked`."""
 
     error: BaseException
     dead: bool
     retry_ms: int
     due: tuple[DueJob, ...] = ()
+    signals: tuple[Signal, ...] = ()
     session: str = ""
     job_id: int = 0
 
@@ -94,11 +103,14 @@ def work_in_turn(shop: Workshop, job_id: int) -> NotClaimed | Worked | Crashed:
             return NotClaimed()
         choice = shop.rota.choose(connection, rung)
         claim = _claim(shop, connection, choice.job.id)
+        alike = _claim_alike(shop, connection, claim) if claim is not None else []
     if claim is None:
         # Somebody else was faster, or the session is being worked on.
         return NotClaimed() if choice is rung else work(shop, job_id)
-    done = _worked(shop, claim)
-    return done if choice is rung else replace(done, due=(rung.job, *done.due))
+    done = _worked_together(shop, claim, alike) if alike else _worked(shop, claim)
+    if any(job_id == taken.job_id for taken in (claim, *alike)):
+        return done
+    return replace(done, due=(rung.job, *done.due))
 
 
 def _claim(shop: Workshop, connection: Connection, job_id: int) -> Claim | None:
@@ -112,8 +124,71 @@ def _claim(shop: Workshop, connection: Connection, job_id: int) -> Claim | None:
     )
 
 
+def _claim_alike(shop: Workshop, connection: Connection, claim: Claim) -> list[Claim]:
+    """Turn jobs that wait too: what costs time is a claim and a commit, not a decision more.
+
+    None for a job that was claimed before: it may be one that ends its process.
+    """
+    if claim.kind is not JobKind.TURN or claim.attempt > 1 or claim.owner is None:
+        return []
+    alike = jobs.claim_alike(
+        connection,
+        shop.database,
+        claim,
+        at_most=TOGETHER - 1,
+        lease_ms=shop.lease_ms,
+        deadline_ms=shop.deadline_ms,
+    )
+    if alike:
+        shop.rota.served(claim.queue, alike[-1].owner or claim.owner)
+    return alike
+
+
+def _worked_together(shop: Workshop, first: Claim, others: Sequence[Claim]) -> Worked | Crashed:
+    """Work turn jobs in one transaction, or each alone where that fails."""
+    claims = (first, *others)
+    shop.reach("claimed")
+    begun = time.monotonic()
+    try:
+        reports = run_turns(shop, claims, within=_span)
+    except StorageError:
+        raise
+    except Exception:  # noqa: BLE001 - one of them raises it again, alone
+        log.info("%d turn jobs are worked one by one, since together they failed", len(claims))
+        return _one_by_one(shop, first, others)
+    seconds = (time.monotonic() - begun) / len(claims)
+    for claim in claims:
+        tell_run(log, Run(claim, seconds, len(reports[claim.job_id].due)), ())
+    return Worked(
+        first.kind,
+        (),
+        tuple(job for report in reports.values() for job in report.due),
+        tuple(signal for report in reports.values() for signal in report.signals),
+        session=first.session,
+        job_id=first.job_id,
+        together=len(claims),
+    )
+
+
+def _one_by_one(shop: Workshop, first: Claim, others: Sequence[Claim]) -> Worked | Crashed:
+    done = _worked(shop, first)
+    due, signals = list(done.due), list(done.signals)
+    for claim in others:
+        more = _worked(shop, claim)
+        due += more.due
+        signals += more.signals
+    return replace(done, due=tuple(due), signals=tuple(signals))
+
+
 def _worked(shop: Workshop, claim: Claim) -> Worked | Crashed:
-    with tracing.span(
+    with _span(claim) as span:
+        done = _run_and_tell(shop, claim)
+        span.tell(passes=len(done.passes) if isinstance(done, Worked) else 0, due=len(done.due))
+    return replace(done, session=claim.session, job_id=claim.job_id)
+
+
+def _span(claim: Claim) -> AbstractContextManager[tracing.Span]:
+    return tracing.span(
         f"job.{claim.kind.value}",
         caused_by=claim.correlation,
         run=claim.run,
@@ -122,10 +197,7 @@ def _worked(shop: Workshop, claim: Claim) -> Worked | Crashed:
         trigger=claim.trigger,
         queue=claim.queue,
         attempt=claim.attempt,
-    ) as span:
-        done = _run_and_tell(shop, claim)
-        span.tell(passes=len(done.passes) if isinstance(done, Worked) else 0, due=len(done.due))
-    return replace(done, session=claim.session, job_id=claim.job_id)
+    )
 
 
 def _run_and_tell(shop: Workshop, claim: Claim) -> Worked | Crashed:
@@ -157,7 +229,7 @@ def _tell(claim: Claim, done: Worked | Crashed, seconds: float) -> None:
 def _run(shop: Workshop, claim: Claim) -> Worked:
     match claim.kind:
         case JobKind.TURN:
-            turn = run_turn(shop, claim)
+            turn = run_turns(shop, [claim])[claim.job_id]
             return Worked(claim.kind, (), turn.due, turn.signals)
         case JobKind.MICRO:
             micro = run_micro(shop, claim)

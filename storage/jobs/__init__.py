@@ -17,12 +17,13 @@ here that writes for a holder carries it.
 from __future__ import annotations
 
 from storage.jobs.choosing import Choice, count_rung, in_turn, rung
-from storage.jobs.claiming import claim, fence_out, rescue_expired
+from storage.jobs.claiming import claim, claim_alike, fence_out, rescue_expired
 from storage.jobs.holding import (
     bury,
     check_fence,
     extend,
     finish,
+    finish_all,
     go_on_as,
     note_tries,
     proceed,
@@ -36,6 +37,7 @@ from storage.jobs.ringing import (
     any_live,
     count_bulk,
     due_in_session,
+    due_in_sessions,
     ring_bulk,
     ring_due,
 )
@@ -55,12 +57,15 @@ __all__ = [
     "bury",
     "check_fence",
     "claim",
+    "claim_alike",
     "count_bulk",
     "count_rung",
     "due_in_session",
+    "due_in_sessions",
     "extend",
     "fence_out",
     "finish",
+    "finish_all",
     "go_on_as",
     "in_turn",
     "make_due",

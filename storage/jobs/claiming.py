@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import (
     BigInteger,
+    ColumnElement,
     Connection,
     Row,
     bindparam,
@@ -26,9 +27,12 @@ from storage.engine import Database, clock
 from storage.jobs.changes import next_cause, stronger_came, unheld
 from storage.jobs.opening import replace_dead
 from storage.jobs.terms import MAX_CRASHES, NOT_PAUSED, SESSION_ID, Claim, JobKind, JobState
-from storage.models import RUNNING_JOB, Job, Session, table_of
+from storage.lists import among
+from storage.models import RUNG_JOB, RUNNING_JOB, Job, Session, table_of
 
 _J = Job
+_JOBS, _OTHER = table_of(Job), table_of(Job).alias("other")
+_BUSY = exists().where(_OTHER.c.session_key == _JOBS.c.session_key, sql(f"other.{RUNNING_JOB}"))
 _CLAIMED = (
     "id",
     "session_key",
@@ -74,8 +78,43 @@ def claim(
         # Another job of the session runs. The index says so; nothing is wrong.
         connection.rollback()
         return None
-    if found is None:
-        return None
+    return None if found is None else _claim_of(found, holder)
+
+
+def claim_alike(
+    connection: Connection,
+    database: Database,
+    like: Claim,
+    *,
+    at_most: int,
+    lease_ms: int,
+    deadline_ms: int,
+) -> list[Claim]:
+    """Take, for the same holder, jobs that wait as the claimed one did: of its queue and kind,
+    from its owner on in the order of names, in which they are given.
+
+    Left are those that would have to be waited for, and those that were claimed before: what ends
+    a process must be found alone.
+    """
+    waiting = connection.execute(
+        _waiting_alike(),
+        {"queue": like.queue, "kind": like.kind, "from_owner": like.owner, "at_most": at_most},
+    )
+    ids = [row.id for row in waiting]
+    if not ids:
+        return []
+    given = {
+        "ids": ids,
+        "held_by": like.holder,
+        "lease": min(lease_ms, deadline_ms),
+        "deadline": deadline_ms,
+    }
+    taken = connection.execute(_taken_alike(database.dialect, database.offset_ms), given)
+    place = {job_id: number for number, job_id in enumerate(ids)}
+    return sorted((_claim_of(row, like.holder) for row in taken), key=lambda one: place[one.job_id])
+
+
+def _claim_of(found: Row[Any], holder: str) -> Claim:
     return Claim(
         job_id=found.id,
         session_key=found.session_key,
@@ -124,7 +163,7 @@ def _taken(dialect: str, offset_ms: int) -> Any:
     and that is seen by the index of running jobs.
     """
     now = clock(dialect, offset_ms)
-    jobs, other, named = table_of(Job), table_of(Job).alias("other"), table_of(Job).alias("named")
+    named = table_of(Job).alias("named")
     whose = select(named.c.session_key).where(named.c.id == bindparam("job_id"))
     of_all = table_of(Session).c
     locked = (
@@ -133,28 +172,53 @@ def _taken(dialect: str, offset_ms: int) -> Any:
         .with_for_update(key_share=True)
         .cte("locked")
     )
-    busy = exists().where(other.c.session_key == jobs.c.session_key, sql("other." + RUNNING_JOB))
+    return _taking(now).where(
+        _JOBS.c.id == bindparam("job_id"),
+        _JOBS.c.session_key == select(locked.c.key).scalar_subquery(),
+    )
+
+
+@cache
+def _waiting_alike() -> Any:
+    """The statement that takes the rows of sessions and jobs that nobody else holds."""
     return (
-        update(jobs)
+        select(_JOBS.c.id)
+        .join(table_of(Session), table_of(Session).c.key == _JOBS.c.session_key)
         .where(
-            jobs.c.id == bindparam("job_id"),
-            jobs.c.session_key == select(locked.c.key).scalar_subquery(),
-            jobs.c.state == JobState.DUE,
-            jobs.c.run_at <= now,
-            ~busy,
-            NOT_PAUSED,
+            sql(f"jobs.{RUNG_JOB}"),
+            _JOBS.c.queue == bindparam("queue"),
+            _JOBS.c.kind == bindparam("kind"),
+            _JOBS.c.owner >= bindparam("from_owner"),
+            _JOBS.c.attempt == 0,
+            ~_BUSY,
         )
+        .order_by(_JOBS.c.owner, _JOBS.c.strength, _JOBS.c.run_at, _JOBS.c.id)
+        .limit(bindparam("at_most"))
+        .with_for_update(key_share=True, skip_locked=True)
+    )
+
+
+@cache
+def _taken_alike(dialect: str, offset_ms: int) -> Any:
+    """The statement that takes jobs whose rows and sessions' rows are held."""
+    return _taking(clock(dialect, offset_ms)).where(among(_JOBS.c.id, "ids", dialect))
+
+
+def _taking(now: ColumnElement[int]) -> Any:
+    return (
+        update(_JOBS)
+        .where(_JOBS.c.state == JobState.DUE, _JOBS.c.run_at <= now, ~_BUSY, NOT_PAUSED)
         .values(
             state=JobState.RUNNING,
-            attempt=jobs.c.attempt + 1,
-            fence=jobs.c.fence + 1,
+            attempt=_JOBS.c.attempt + 1,
+            fence=_JOBS.c.fence + 1,
             holder=bindparam("held_by"),
             lease_until=now + bindparam("lease", type_=BigInteger),
             deadline_at=now + bindparam("deadline", type_=BigInteger),
             again=0,
             updated_at=now,
         )
-        .returning(*(jobs.c[name] for name in _CLAIMED), SESSION_ID)
+        .returning(*(_JOBS.c[name] for name in _CLAIMED), SESSION_ID)
     )
 
 

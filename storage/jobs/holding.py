@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, RowMapping, bindparam, case, func, select, update
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    RowMapping,
+    Text,
+    bindparam,
+    case,
+    cast,
+    func,
+    select,
+    update,
+)
 
 from storage.engine import Database, clock
 from storage.errors import FenceLost
 from storage.jobs.changes import next_cause, stronger_came, unheld
 from storage.jobs.opening import replace_dead
 from storage.jobs.terms import CAUSE, Claim, Ended, JobState
+from storage.lists import among
 from storage.models import Job, table_of
 
 _J = Job
@@ -113,22 +126,34 @@ def finish(connection: Connection, database: Database, claim: Claim) -> bool:
 
     Raises `FenceLost`.
     """
-    held = {"job_id": claim.job_id, "held_by": claim.fence}
-    state = connection.execute(
-        _finish(database.dialect, database.offset_ms), held
-    ).scalar_one_or_none()
+    state = finish_all(connection, database, [claim]).get(claim.job_id)
     if state is None:
         raise FenceLost(claim.job_id, claim.fence)
-    return bool(state == JobState.DUE)
+    return state is JobState.DUE
+
+
+def finish_all(
+    connection: Connection, database: Database, claims: Sequence[Claim]
+) -> dict[int, JobState]:
+    """Close jobs as `finish` does; gives what each is now by its number, without those that are no
+    longer their holder's."""
+    held = {"ids": [claim.job_id for claim in claims], "runs": [claim.run for claim in claims]}
+    rows = connection.execute(_finish(database.dialect, database.offset_ms), held)
+    return {row.id: JobState(row.state) for row in rows}
 
 
 @cache
 def _finish(dialect: str, offset_ms: int) -> Any:
     """The statement of `finish`, built once: every job ends with it."""
     now = clock(dialect, offset_ms)
+    run = cast(_JOBS.c.id, Text).concat(".").concat(cast(_JOBS.c.fence, Text))
     return (
         update(_JOBS)
-        .where(*_MINE)
+        .where(
+            among(_JOBS.c.id, "ids", dialect),
+            among(run, "runs", dialect, Text),
+            _JOBS.c.state == JobState.RUNNING,
+        )
         .values(
             {
                 "state": case((_JOBS.c.again == 1, JobState.DUE), else_=JobState.DONE),
@@ -139,7 +164,7 @@ def _finish(dialect: str, offset_ms: int) -> Any:
                 **next_cause(_JOBS.c.again == 1),
             }
         )
-        .returning(_JOBS.c.state)
+        .returning(_JOBS.c.id, _JOBS.c.state)
     )
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, func, or_, select, update
+from sqlalchemy import Connection, func, or_, select, update
 from sqlalchemy import text as sql
 
 from storage import queue_states
 from storage.engine import Database, clock
 from storage.jobs.choosing import count_rung
 from storage.jobs.terms import DUE_COLUMNS, KNOWN_KIND, NOT_PAUSED, DueJob, due_job
+from storage.lists import among
 from storage.models import BULK_QUEUE, OPEN_JOB, RINGABLE_JOB, RUNNING_JOB, WAITING_BULK_JOB, Job
 
 _J = Job
@@ -111,18 +113,28 @@ def any_due(
 def due_in_session(connection: Connection, database: Database, key: int) -> list[DueJob]:
     """The session's jobs that can be claimed now: what a finished job rings for. Bulk jobs are
     among them when it is their turn."""
-    statement = _due_in_session(database.dialect, database.offset_ms)
-    return [due_job(row) for row in connection.execute(statement, {"key": key})]
+    return due_in_sessions(connection, database, [key])[key]
+
+
+def due_in_sessions(
+    connection: Connection, database: Database, keys: Sequence[int]
+) -> dict[int, list[DueJob]]:
+    """The same of several sessions, by their keys."""
+    due: dict[int, list[DueJob]] = {key: [] for key in keys}
+    statement = _due_in_sessions(database.dialect, database.offset_ms)
+    for row in connection.execute(statement, {"keys": keys}):
+        due[row.session_key].append(due_job(row))
+    return due
 
 
 @cache
-def _due_in_session(dialect: str, offset_ms: int) -> Any:
-    """The statement of `due_in_session`, built once: every job ends with it."""
+def _due_in_sessions(dialect: str, offset_ms: int) -> Any:
+    """The statement of `due_in_sessions`, built once: every job ends with it."""
     return (
-        select(*DUE_COLUMNS)
+        select(_J.session_key, *DUE_COLUMNS)
         # Both, since SQLite does not see that a due job is an open one, which has the index.
         .where(
-            _J.session_key == bindparam("key"),
+            among(_J.__table__.c.session_key, "keys", dialect),
             sql(OPEN_JOB),
             sql(RINGABLE_JOB),
             KNOWN_KIND,
