@@ -73,34 +73,37 @@ def newest_report(connection: Connection, key: int, *, after: int) -> Report | N
 def unread_reports(connection: Connection, keys: Sequence[int]) -> dict[int, Report]:
     """The last usage report of each of those sessions, by key, where it was not read yet: where
     its number is above the cursor `reports`."""
-    rows = connection.execute(_unread_reports(connection.dialect.name), {"keys": keys})
+    dialect = connection.dialect.name
+    newest = connection.execute(_unread_reports(dialect), {"keys": keys})
+    ids = [row.id for row in newest if row.id is not None]
+    if not ids:
+        return {}
+    rows = connection.execute(_reports(dialect), {"ids": ids})
     return {
         row.session_key: Report(row.id, row.usage or "", row.revision, row.view_tokens)
         for row in rows
     }
 
 
+# Built once, since every turn job runs them.
 @cache
 def _unread_reports(dialect: str) -> Any:
-    """The statement of `unread_reports`, built once: every turn job runs it."""
-    events, sessions = table_of(TurnEvent).c, table_of(Session).c
-    later, cursors = table_of(TurnEvent).alias("later").c, table_of(Cursor).c
-    read = select(cursors.position).where(
-        cursors.session_key == sessions.key, cursors.name == CursorName.REPORTS
+    events, sessions, at = table_of(TurnEvent).c, table_of(Session).c, table_of(Cursor).c
+    read = select(at.position).where(at.session_key == sessions.key, at.name == CursorName.REPORTS)
+    newest = select(func.max(events.id)).where(
+        events.session_key == sessions.key,
+        events.id > func.coalesce(read.scalar_subquery(), 0),
+        sql(REPORTED),
     )
-    newest = (
-        select(func.max(later.id))
-        .where(
-            later.session_key == sessions.key,
-            later.id > func.coalesce(read.scalar_subquery(), 0),
-            sql(f"later.{REPORTED}"),
-        )
-        .scalar_subquery()
-    )
-    of_each = select(newest).where(among(sessions.key, "keys", dialect))
+    return select(newest.scalar_subquery().label("id")).where(among(sessions.key, "keys", dialect))
+
+
+@cache
+def _reports(dialect: str) -> Any:
+    events = table_of(TurnEvent).c
     return select(
         events.session_key, events.id, events.usage, events.revision, events.view_tokens
-    ).where(events.id.in_(of_each))
+    ).where(among(events.id, "ids", dialect))
 
 
 def record(

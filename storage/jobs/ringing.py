@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, func, or_, select, update
+from sqlalchemy import BigInteger, Connection, func, literal_column, or_, select, update
 from sqlalchemy import text as sql
 
 from storage import queue_states
@@ -138,7 +138,8 @@ def _due_in_sessions(dialect: str, offset_ms: int) -> Any:
             sql(OPEN_JOB),
             sql(RINGABLE_JOB),
             KNOWN_KIND,
-            _J.run_at <= clock(dialect, offset_ms),
+            # With a sign SQLite does not look through all that is due instead.
+            literal_column("+jobs.run_at", BigInteger) <= clock(dialect, offset_ms),
             NOT_PAUSED,
         )
         .order_by(_J.strength.desc(), _J.run_at)

@@ -45,8 +45,10 @@ def shop_on(database: Database) -> Workshop:
     return Workshop(database, SettingsSource.fixed(settings), LocalSummariser())
 
 
-def make_due(database: Database, owner: str, count: int, *, rung: bool = True) -> list[int]:
-    """That many sessions of an owner, each with a turn job that is due; gives the jobs' ids."""
+def make_due(
+    database: Database, owner: str, count: int, *, rung: bool = True, kind: str = "micro"
+) -> list[int]:
+    """That many sessions of an owner, each with a job that is due; gives the jobs' ids."""
     with database.write() as connection:
         connection.execute(
             sql(
@@ -59,11 +61,11 @@ def make_due(database: Database, owner: str, count: int, *, rung: bool = True) -
             connection.execute(
                 sql(
                     "INSERT INTO jobs (session_key, owner, kind, queue, trigger, run_at, rung_at,"
-                    " created_at, updated_at) SELECT \"key\", owner, 'turn', 'turns', 'turn',"
+                    " created_at, updated_at) SELECT \"key\", owner, :kind, 'turns', 'turn',"
                     f' "key", {2 if rung else "NULL"}, 1, 1 FROM sessions WHERE owner = :owner'
                     ' ORDER BY "key" RETURNING id'
                 ),
-                {"owner": owner},
+                {"owner": owner, "kind": kind},
             ).scalars()
         )
 
@@ -163,7 +165,7 @@ def test_a_job_whose_session_is_being_worked_on_takes_nobodys_turn(
     database: Database, shop: Workshop
 ) -> None:
     busy = make_due(database, "a", 1)
-    Worker(database).take(only_session(database).make_due(JobKind.MICRO))
+    Worker(database).take(only_session(database).make_due(JobKind.BATCH))
     mine = make_due(database, "b", 2)
     assert [worked(shop, ring).job_id for ring in mine] == mine
     assert work_in_turn(shop, busy[0]) == NotClaimed()
@@ -232,7 +234,7 @@ def test_a_silent_workers_job_does_not_keep_its_owner_from_his_turn_for_ever(
     database: Database, shop: Workshop
 ) -> None:
     make_due(database, "a", 1)
-    Worker(database).take(only_session(database).make_due(JobKind.MICRO))
+    Worker(database).take(only_session(database).make_due(JobKind.BATCH))
     later = Worker(database).after(LEASE_MS + 1)
     assert later.rescue() == 1
     with database.read() as connection:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import Connection, text
@@ -14,6 +15,7 @@ from storage import (
     audit,
     backlog,
     bulk_runs,
+    cursors,
     dead_jobs,
     events,
     guards,
@@ -191,6 +193,11 @@ def claim(database: Database, connection: Connection) -> None:
     assert found is not None
 
 
+def claim_alike(database: Database, connection: Connection) -> None:
+    like = replace(CLAIM, kind=JobKind.BATCH, queue="batch", owner="0")
+    assert jobs.claim_alike(connection, database, like, at_most=15, lease_ms=1000, deadline_ms=1000)
+
+
 HOT: dict[str, tuple[Call, set[str]]] = {
     "read_view": (lambda d, c: messages.read_view(c, BUSY), {"ix_messages_live"}),
     "read_rows": (
@@ -296,6 +303,23 @@ HOT: dict[str, tuple[Call, set[str]]] = {
     "rung": (lambda d, c: jobs.rung(c, d, DONE_JOBS + 1), set()),
     "next_owner": (lambda d, c: jobs.in_turn(c, "batch", after="o7"), {"ix_jobs_rung"}),
     "first_owner": (lambda d, c: jobs.in_turn(c, "batch", after="p"), {"ix_jobs_rung"}),
+    "due_in_sessions": (
+        lambda d, c: jobs.due_in_sessions(c, d, range(1, 17)),
+        {"uq_jobs_open"},
+    ),
+    "claim_alike": (claim_alike, {"ix_jobs_rung"}),
+    "finish_all": (
+        lambda d, c: jobs.finish_all(
+            c, d, [replace(CLAIM, job_id=number) for number in range(1, 17)]
+        ),
+        set(),
+    ),
+    "unread_reports": (
+        lambda d, c: events.unread_reports(c, range(1, 17)),
+        {"ix_turn_events_usage"},
+    ),
+    "lock_many": (lambda d, c: sessions.lock_many(c, range(1, 17)), set()),
+    "cursors_of_many": (lambda d, c: cursors.read_many(c, range(1, 17)), set()),
     "due_in_session": (lambda d, c: jobs.due_in_session(c, d, BUSY), {"uq_jobs_open"}),
     "renew": (lambda d, c: jobs.renew(c, d, CLAIM, lease_ms=1000), set()),
     "check_fence": (lambda d, c: jobs.check_fence(c, CLAIM), set()),

@@ -1,0 +1,215 @@
+"""Turn jobs that wait are taken and decided about together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from operator import itemgetter
+
+import pytest
+from sqlalchemy import text as sql
+
+from producers import Session
+from storage import jobs, sessions
+from storage.jobs import JobKind
+from tests.chat import assistant, user
+from tests.conversations import turn
+from tests.counting import counted
+from tests.gateways import gateway_on, rows_of, url_of
+from tests.play import Play, playing
+from workers.work import TOGETHER, Crashed, NotClaimed, Worked, work_in_turn
+from workers.workshop import Workshop
+
+
+@pytest.fixture
+def play(database_url: str) -> Iterator[Play]:
+    with playing(database_url) as play:
+        yield play
+
+
+def talk(play: Play, number: int) -> list[int]:
+    """Finish a turn in each of that many new sessions; gives the turn jobs, rung for."""
+    for _ in range(number):
+        session = play.gateway.open_session(context_window=128_000)
+        play.gateway.finalize_turn(session, [user("hello"), assistant("good day")])
+    return ring(play)
+
+
+def ring(play: Play) -> list[int]:
+    with play.database.write() as connection:
+        due = jobs.ring_due(connection, play.database, again_after_ms=-1, limit=1000)
+    return sorted(job.id for job in due)
+
+
+def worked(shop: Workshop, job: int) -> Worked:
+    match work_in_turn(shop, job):
+        case Worked() as done:
+            return done
+        case other:
+            raise AssertionError(other)
+
+
+def states(play: Play) -> list[str]:
+    """The state of each turn job, in the order in which they were made."""
+    query = "SELECT state FROM jobs WHERE kind = 'turn' ORDER BY id"
+    return list(map(itemgetter(0), rows_of(play.database, query)))
+
+
+def decided(play: Play) -> list[int]:
+    """About how many turns it was decided, session by session."""
+    query = 'SELECT decided_turns FROM sessions ORDER BY "key"'
+    return list(map(itemgetter(0), rows_of(play.database, query)))
+
+
+def once_at(shop: Workshop, point: str, *acts: Callable[[], None]) -> Workshop:
+    """The workshop where a job that gets to `point` does the next of `acts`, while there is one."""
+    left = list(acts)
+
+    def reach(at: str) -> None:
+        if at == point and left:
+            left.pop(0)()
+
+    return replace(shop, reach=reach)
+
+
+def fail() -> None:
+    raise ValueError
+
+
+def test_each_is_decided_about_once_and_its_own_ring_comes_to_nothing(play: Play) -> None:
+    rings = talk(play, TOGETHER + 4)
+    assert worked(play.shop, rings[0]).together == TOGETHER
+    assert states(play) == ["done"] * TOGETHER + ["due"] * 4
+    assert decided(play) == [1] * TOGETHER + [0] * 4
+    for job in rings[:TOGETHER]:
+        assert work_in_turn(play.shop, job) == NotClaimed()
+    assert worked(play.shop, rings[TOGETHER]).together == 4
+    assert states(play) == ["done"] * len(rings)
+    assert decided(play) == [1] * len(rings)
+
+
+def test_many_cost_little_more_than_one(play: Play) -> None:
+    [job] = talk(play, 1)
+    with counted(play.database) as one:
+        worked(play.shop, job)
+    rings = talk(play, TOGETHER)
+    with counted(play.database) as many:
+        assert worked(play.shop, rings[0]).together == TOGETHER
+    # What is read of each one's messages to see whether something could be absorbed.
+    reads = 3 * TOGETHER
+    assert many.statements <= one.statements + reads
+
+
+def test_what_becomes_due_in_each_is_rung_for(play: Play) -> None:
+    talks: list[Session] = []
+    for _ in range(3):
+        session = play.gateway.open_session(context_window=8_000)
+        for number in range(12):
+            play.gateway.finalize_turn(session, turn(number))
+        talks.append(session)
+    done = worked(play.shop, ring(play)[0])
+    assert done.together == 3
+    assert sorted(due.session for due in done.due) == sorted(session.id for session in talks)
+    assert {due.kind for due in done.due} == {JobKind.MICRO}
+    assert [type(work_in_turn(play.shop, due.id)) for due in done.due] == [Worked] * 3
+
+
+def test_a_turn_that_is_finished_meanwhile_makes_its_job_due_again(play: Play) -> None:
+    rings = talk(play, 3)
+    [_, (talked,), _] = rows_of(play.database, 'SELECT id FROM sessions ORDER BY "key"')
+    shop = once_at(play.shop, "decided", lambda: say_more(play, talked))
+    done = worked(shop, rings[0])
+    assert done.together == 3
+    assert [due.id for due in done.due] == [rings[1]]
+    assert states(play) == ["done", "due", "done"]
+    assert decided(play) == [1, 1, 1]
+    assert worked(play.shop, rings[1]).together == 1
+    assert decided(play) == [1, 2, 1]
+
+
+def say_more(play: Play, session: str) -> None:
+    play.gateway.finalize_turn(session, [user("more"), assistant("there you are")])
+
+
+def test_one_that_was_taken_away_keeps_nobody_elses_from_being_stored(play: Play) -> None:
+    rings = talk(play, 3)
+
+    def take_away() -> None:
+        with play.database.write() as connection:
+            connection.execute(
+                sql("UPDATE jobs SET fence = fence + 1 WHERE id = :id"), {"id": rings[1]}
+            )
+
+    done = worked(once_at(play.shop, "decided", take_away), rings[0])
+    assert done.due == ()
+    assert states(play) == ["done", "running", "done"]
+    assert decided(play) == [1, 0, 1]
+
+
+def test_where_they_fail_together_each_is_worked_alone(play: Play) -> None:
+    rings = talk(play, 3)
+    done = worked(once_at(play.shop, "decided", fail), rings[0])
+    assert (done.job_id, done.together) == (rings[0], 1)
+    assert states(play) == ["done"] * 3
+
+
+def test_the_one_that_fails_alone_too_waits_for_its_next_try_and_the_others_are_done(
+    play: Play,
+) -> None:
+    rings = talk(play, 3)
+    match work_in_turn(once_at(play.shop, "decided", fail, fail), rings[0]):
+        case Crashed(error, dead, due=due):
+            assert isinstance(error, ValueError)
+            assert not dead
+            assert [job.id for job in due] == [rings[0]]
+        case other:
+            raise AssertionError(other)
+    assert states(play) == ["due", "done", "done"]
+
+
+def test_what_was_claimed_before_is_worked_alone_since_it_may_end_its_process(play: Play) -> None:
+    rings = talk(play, 4)
+    with play.database.write() as connection:
+        connection.execute(sql("UPDATE jobs SET attempt = 1 WHERE id = :id"), {"id": rings[1]})
+    assert worked(play.shop, rings[1]).together == 1
+    with play.database.write() as connection:
+        connection.execute(
+            sql("UPDATE jobs SET attempt = 1, state = 'due' WHERE id = :id"), {"id": rings[1]}
+        )
+    assert worked(play.shop, rings[0]).together == 3
+    assert states(play) == ["done", "due", "done", "done"]
+
+
+def test_one_owners_many_do_not_keep_another_from_his_turn(play: Play) -> None:
+    with gateway_on(url_of(play.database), owner="zoe") as hers:
+        session = hers.open_session()
+        hers.finalize_turn(session, [user("hello"), assistant("good day")])
+    rings = talk(play, 3 * TOGETHER)
+    worked(play.shop, rings[1])
+    # It is the next owner's turn, and nobody stands behind her.
+    second = worked(play.shop, rings[-1])
+    assert (second.session, second.together) == (session.id, 1)
+    assert [due.id for due in second.due] == [rings[-1]]
+    assert worked(play.shop, rings[-1]).together == TOGETHER
+
+
+def test_other_owners_are_taken_along_in_the_order_of_names(play: Play) -> None:
+    for owner in ("b", "a", "c"):
+        with gateway_on(url_of(play.database), owner=owner) as gateway:
+            gateway.finalize_turn(gateway.open_session(), [user("hello"), assistant("good day")])
+    first = ring(play)[0]
+    done = worked(play.shop, first)
+    # The turn begins at the front.
+    assert done.together == 3
+    assert states(play) == ["done"] * 3
+
+
+def test_a_session_that_a_gateway_writes_to_is_not_waited_for(postgres_url: str) -> None:
+    with playing(postgres_url) as play:
+        rings = talk(play, 3)
+        with play.database.write() as connection:
+            [_, (key,), _] = rows_of(play.database, 'SELECT "key" FROM sessions ORDER BY "key"')
+            sessions.lock(connection, key)
+            assert worked(play.shop, rings[0]).together == 2
+        assert states(play) == ["done", "due", "done"]
+        assert worked(play.shop, rings[1]).together == 1
