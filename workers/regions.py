@@ -16,7 +16,7 @@ from workers.transcript import ToolGroup, is_system, tool_groups
 _TAIL_FLOORS = (8, 3)
 """Count floors of the tail when its newest rows alone overfill it."""
 
-_SOFT_CEILING = 1.5
+SOFT_CEILING = 1.5
 """How far beyond its budget rows may fill the tail."""
 
 
@@ -153,7 +153,7 @@ def tail_start(
         (i + 1 for i in range(len(rows) - 1, -1, -1) if rows[i].kind.is_marker),
         0,
     )
-    ceiling = _SOFT_CEILING * rules.tail_budget
+    ceiling = SOFT_CEILING * rules.tail_budget
     start = len(rows)
     for floor in (rules.protect_last_n, *(f for f in _TAIL_FLOORS if f < rules.protect_last_n)):
         start = max(first, len(rows) - floor)

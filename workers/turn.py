@@ -14,6 +14,7 @@ from storage.cursors import CursorName
 from storage.events import Report
 from storage.guards import GuardName, GuardRecord
 from storage.jobs import Claim, DueJob, JobKind
+from storage.prospects import Prospect, read_prospects
 from storage.sessions import SessionRecord
 from storage.signals import Signal, SignalKind
 from workers import tracing
@@ -29,6 +30,7 @@ from workers.due import (
     prune_due,
 )
 from workers.micro.plan import Situation, why_nothing_due
+from workers.micro.prospect import is_ruled_out
 from workers.pruning.triggers import PRUNE_QUEUE, STRENGTH, PruneTrigger
 from workers.reported import current_prompt, recalibrated
 from workers.triggers import BATCH_QUEUE, RULES, Trigger
@@ -139,6 +141,7 @@ class _Stored:
     cursors: Mapping[CursorName, int]
     guards: Mapping[GuardName, GuardRecord]
     report: Report | None
+    prospect: Prospect
 
     @property
     def rested(self) -> bool:
@@ -148,12 +151,17 @@ class _Stored:
 
 
 def _decide_all(shop: Workshop, connection: Connection, keys: Sequence[int]) -> dict[int, Decision]:
+    ones = sessions.fetch_many(connection, keys)
     at = cursors.read_many(connection, keys)
     held = guards.read_many(connection, shop.database, keys)
     reports = events.unread_reports(connection, keys)
+    enough = shop.settings.current().compression.micro_compact_min_tokens
+    ahead = read_prospects(connection, keys, enough=enough)
     return {
-        key: _decide(shop, connection, _Stored(session, at[key], held[key], reports.get(key)))
-        for key, session in sessions.fetch_many(connection, keys).items()
+        key: _decide(
+            shop, connection, _Stored(one, at[key], held[key], reports.get(key), ahead[key])
+        )
+        for key, one in ones.items()
     }
 
 
@@ -177,6 +185,7 @@ def _decide(shop: Workshop, connection: Connection, stored: _Stored) -> Decision
         batch is None
         and (rested or micro_is_due(session, seen, settings))
         and micro_may_run(session, under)
+        and not is_ruled_out(stored.prospect, session, settings)
         and not why_nothing_due(
             connection,
             Situation(session, stored.cursors[CursorName.MICRO], stored.guards),
