@@ -88,14 +88,25 @@ def unread_reports(connection: Connection, keys: Sequence[int]) -> dict[int, Rep
 # Built once, since every turn job runs them.
 @cache
 def _unread_reports(dialect: str) -> Any:
-    events, sessions, at = table_of(TurnEvent).c, table_of(Session).c, table_of(Cursor).c
-    read = select(at.position).where(at.session_key == sessions.key, at.name == CursorName.REPORTS)
-    newest = select(func.max(events.id)).where(
-        events.session_key == sessions.key,
-        events.id > func.coalesce(read.scalar_subquery(), 0),
-        sql(REPORTED),
+    sessions, events, at = table_of(Session), table_of(TurnEvent).c, table_of(Cursor).c
+    read = (
+        select(at.position)
+        .where(at.session_key == sessions.c.key, at.name == CursorName.REPORTS)
+        # Two levels up, which is not looked for by itself.
+        .correlate(sessions)
+        .scalar_subquery()
     )
-    return select(newest.scalar_subquery().label("id")).where(among(sessions.key, "keys", dialect))
+    newest = (
+        select(func.max(events.id))
+        .where(
+            events.session_key == sessions.c.key,
+            events.id > func.coalesce(read, 0),
+            sql(REPORTED),
+        )
+        .correlate(sessions)
+        .scalar_subquery()
+    )
+    return select(newest.label("id")).where(among(sessions.c.key, "keys", dialect))
 
 
 @cache

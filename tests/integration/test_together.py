@@ -10,7 +10,8 @@ import pytest
 from sqlalchemy import text as sql
 
 from producers import Session
-from storage import jobs, sessions
+from storage import cursors, events, jobs, sessions
+from storage.cursors import CursorName
 from storage.jobs import JobKind
 from tests.chat import assistant, user
 from tests.conversations import turn
@@ -213,3 +214,21 @@ def test_a_session_that_a_gateway_writes_to_is_not_waited_for(postgres_url: str)
             assert worked(play.shop, rings[0]).together == 2
         assert states(play) == ["done", "due", "done"]
         assert worked(play.shop, rings[1]).together == 1
+
+
+def test_each_sessions_own_cursor_says_which_of_its_reports_are_unread(play: Play) -> None:
+    talks = [play.gateway.open_session(context_window=128_000) for _ in range(3)]
+    usage = {"prompt_tokens": 100, "completion_tokens": 5}
+    for talk_of in talks[:2]:
+        for _ in range(2):
+            said = [user("hello"), assistant("good day")]
+            play.gateway.finalize_turn(talk_of, said, usage=usage)
+    keys = [talk_of.key for talk_of in talks]
+    numbers = [row[0] for row in rows_of(play.database, "SELECT id FROM turn_events ORDER BY id")]
+    with play.database.write() as connection:
+        cursors.move(connection, keys[0], CursorName.REPORTS, numbers[1])
+        cursors.move(connection, keys[1], CursorName.REPORTS, numbers[2])
+    with play.database.read() as connection:
+        found = events.unread_reports(connection, keys)
+        assert {key: report.id for key, report in found.items()} == {keys[1]: numbers[3]}
+        assert found[keys[1]] == events.newest_report(connection, keys[1], after=0)
