@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, bindparam, case, func, literal, select
+from sqlalchemy import BigInteger, ColumnElement, Connection, bindparam, case, func, literal, select
 from sqlalchemy import text as sql
 
 from storage.cursors import CursorName
@@ -23,14 +23,17 @@ from storage.rows import Kind
 class Prospect:
     """Tokens of live rows from the cursor `micro` on.
 
-    `agent` are those of rows that neither a person nor the system wrote. Where the first of these
-    reach the number that was asked for, `behind` are those of all rows behind the one with which
-    they do, and `largest` those of the largest row from that one on; else 0. `marker` are those of
-    the live micro marker, wherever it stands.
+    `agent` are those of rows that neither a person nor the system wrote, `ahead` those of all.
+    Where an agent's rows reach the number that was asked for, with a row that is called R here:
+    `behind` are those of all rows behind R, `later` those from the next request behind R on, and
+    `largest` those of the largest row from R on; else they are 0. `marker` are those of the live
+    micro marker, wherever it stands.
     """
 
     agent: int = 0
+    ahead: int = 0
     behind: int = 0
+    later: int = 0
     largest: int = 0
     marker: int = 0
 
@@ -52,18 +55,14 @@ def _prospects(dialect: str) -> Any:
     row, nothing = messages.c, literal(0, BigInteger)
     is_ahead = row.position >= func.coalesce(cursors.c.position, nothing)
     agents = case((is_ahead & sql(f"({AGENT_ROW})"), row.tokens), else_=nothing)
-    enough = bindparam("enough", type_=BigInteger)
-    reached = func.sum(agents).over(
-        partition_by=row.session_key, order_by=row.position, rows=(None, 0)
-    )
-    is_from_there = is_ahead & (reached >= enough)
-    is_behind = is_ahead & (reached - agents >= enough)
     live = (
         select(
             row.session_key,
+            row.position,
+            row.opens_turn,
             agents.label("agent"),
-            case((is_behind, row.tokens), else_=nothing).label("behind"),
-            case((is_from_there, row.tokens), else_=nothing).label("from_there"),
+            case((is_ahead, row.tokens), else_=nothing).label("ahead"),
+            _so_far(agents, row.session_key, row.position).label("reached"),
             case((row.kind == Kind.MICRO, row.tokens), else_=nothing).label("marker"),
         )
         .outerjoin_from(
@@ -74,10 +73,33 @@ def _prospects(dialect: str) -> Any:
         .where(among(row.session_key, "keys", dialect), sql(LIVE))
         .subquery("live")
     )
+    seen = live.c
+    enough = bindparam("enough", type_=BigInteger)
+    is_behind = seen.reached - seen.agent >= enough
+    requests = case((is_behind & (seen.opens_turn == 1), 1), else_=0)
+    placed = select(
+        seen.session_key,
+        seen.agent,
+        seen.ahead,
+        seen.marker,
+        case((is_behind, seen.ahead), else_=nothing).label("behind"),
+        case((seen.reached >= enough, seen.ahead), else_=nothing).label("from_there"),
+        _so_far(requests, seen.session_key, seen.position).label("requests"),
+    ).subquery("placed")
+    sums = placed.c
     return select(
-        live.c.session_key,
-        func.sum(live.c.agent),
-        func.sum(live.c.behind),
-        func.max(live.c.from_there),
-        func.max(live.c.marker),
-    ).group_by(live.c.session_key)
+        sums.session_key,
+        func.sum(sums.agent),
+        func.sum(sums.ahead),
+        func.sum(sums.behind),
+        func.sum(case((sums.requests > 0, sums.ahead), else_=nothing)),
+        func.max(sums.from_there),
+        func.max(sums.marker),
+    ).group_by(sums.session_key)
+
+
+def _so_far(
+    what: ColumnElement[int], session: ColumnElement[int], position: ColumnElement[int]
+) -> ColumnElement[int]:
+    """The sum of `what` over a session's rows up to each of them."""
+    return func.sum(what).over(partition_by=session, order_by=position, rows=(None, 0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from tasks.names import TURNS
 from tasks.settings import celery_settings
 from tests.benchmarks.disk import tidy
 from tests.benchmarks.instant_worker import NOTHING
+from tests.benchmarks.real_talk import Said
 from tests.benchmarks.stage import Stage
 from tests.benchmarks.summariser import InstantSummariser
 from tests.conversations import turn
@@ -49,11 +50,18 @@ class Crew:
     def open_sessions(
         self, number: int, *, context_window: int, turns: int, words: int
     ) -> list[Session]:
-        """Open sessions of `turns` turns, every second one of one more, and compact them."""
+        """Open sessions of `turns` made-up turns, every second one of one more, and compact
+        them."""
+        made = (
+            [turn(at, words=words) for at in range(turns + place % 2)] for place in range(number)
+        )
+        return self.open_with(made, context_window=context_window)
+
+    def open_with(self, pasts: Iterable[Sequence[Said]], *, context_window: int) -> list[Session]:
+        """Open a session for each past, a sequence of turns, and compact them."""
         sessions = []
-        for place in range(number):
+        for past in pasts:
             session = self.play.gateway.open_session(context_window=context_window)
-            past = [turn(at, words=words) for at in range(turns + place % 2)]
             self.play.gateway.finalize_turn(session, [message for one in past for message in one])
             sessions.append(session)
         self.play.work_off()
@@ -75,20 +83,30 @@ class Crew:
         return self._timed(fill, times, lambda: not self.broker.llen(TURNS))
 
     def work_turns(self, sessions: Sequence[Session], words: int, *, each: int = 1) -> float:
-        """Finish `each` turns in every session and work all that is due then; gives the seconds
-        that the work took, from the first ring that is taken to the last commit."""
+        """Finish `each` made-up turns in every session and work all that is due then, as `work`
+        does."""
+        return self.work(
+            [(session, self._made(words)) for _ in range(each) for session in sessions]
+        )
+
+    def work(self, turns: Sequence[tuple[Session, Said]]) -> float:
+        """Finish turns and work all that is due then; gives the seconds that the work took, from
+        the first ring that is taken to the last commit."""
 
         def fill() -> None:
-            for _ in range(each):
-                for session in sessions:
-                    self.finish_turn(session, words)
+            for session, said in turns:
+                self.gateway.finalize_turn(session, said)
 
-        return self._timed(fill, len(sessions), lambda: not self.count(_OPEN))
+        rings = len({session.key for session, _ in turns})
+        return self._timed(fill, rings, lambda: not self.count(_OPEN))
 
     def finish_turn(self, session: Session, words: int) -> None:
-        """Finish a turn, as a gateway does."""
+        """Finish a made-up turn, as a gateway does."""
+        self.gateway.finalize_turn(session, self._made(words))
+
+    def _made(self, words: int) -> Said:
         self.told += 1
-        self.gateway.finalize_turn(session, turn(1000 + self.told, words=words))
+        return turn(1000 + self.told, words=words)
 
     def count(self, query: str) -> int:
         """The number that a plain SQL query gives."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from itertools import count
 
 from workers.headings import Section
+from workers.scripts import Script
+from workers.spoken import user_script
 from workers.summarising import Reply, SummaryRequest
 
 _KNOWN = """
@@ -15,9 +18,17 @@ _KNOWN = """
 - Refunds are possible until a day before departure; nobody has asked for one so far.
 - Confirmation went out by mail. No booking is left half changed, and none was cancelled."""
 
+_KNOWN_IN_CHINESE = """
+- 来这里的人在北京找景点、餐馆和酒店，每次都说明人均消费和评分的要求。
+- 已经推荐的地方都给出了地址、电话和营业时间，周边的酒店也一并查过。
+- 没有任何预订只改到一半，也没有取消任何一个；付款方式和退款规则都已说明。
+- 地铁和出租车的路线查过一次，门票价格以当天公布的为准。"""
+_CHINESE = re.compile("[\u4e00-\u9fff]")
+
 
 class InstantSummariser:
-    """Answers at once, always with the same number of characters and never twice the same text.
+    """Answers at once in the language of what is summarised, never twice with the same text and
+    in a language always with the same number of characters.
 
     Safe to call from many threads.
     """
@@ -38,7 +49,10 @@ class InstantSummariser:
         return self._input_chars
 
     def summarise(self, request: SummaryRequest, stop: Callable[[], bool]) -> Reply:
-        state = f"State of the desk, version {next(self._numbers):09d}:{_KNOWN}"
+        number = next(self._numbers)
+        state = f"State of the desk, version {number:09d}:{_KNOWN}"
+        if _is_chinese(request):
+            state = f"第 {number:09d} 版：{_KNOWN_IN_CHINESE}"
         if request.task.in_sections:
             headings = "\n\n".join(f"## {section}\nas before" for section in Section)
             state = f"{headings}\n{state}"
@@ -46,3 +60,10 @@ class InstantSummariser:
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+def _is_chinese(request: SummaryRequest) -> bool:
+    """Whether to answer in Chinese: as the summary before, and the first one as the user writes."""
+    if request.previous:
+        return _CHINESE.search(request.previous) is not None
+    return user_script(request) is Script.HAN

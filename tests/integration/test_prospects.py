@@ -53,11 +53,13 @@ def test_prospects_are_sums_of_what_is_live_behind_the_cursor(database_url: str)
         with play.database.read() as connection:
             rows = [row.tokens for row in messages.read_view(connection, talks[0].key)]
             keys = [talk.key for talk in talks]
+            agent, rest = rows[1] + rows[3], rows[2] + rows[3]
+            all_of = sum(rows)
             for enough, expected in (
-                (1, Prospect(rows[1] + rows[3], rows[2] + rows[3], max(rows[1:]))),
-                (rows[1], Prospect(rows[1] + rows[3], rows[2] + rows[3], max(rows[1:]))),
-                (rows[1] + 1, Prospect(rows[1] + rows[3], 0, rows[3])),
-                (rows[1] + rows[3] + 1, Prospect(rows[1] + rows[3])),
+                (1, Prospect(agent, all_of, rest, rest, max(rows[1:]))),
+                (rows[1], Prospect(agent, all_of, rest, rest, max(rows[1:]))),
+                (rows[1] + 1, Prospect(agent, all_of, largest=rows[3])),
+                (agent + 1, Prospect(agent, all_of)),
             ):
                 found = read_prospects(connection, keys, enough=enough)
                 assert found == {keys[0]: expected, keys[1]: Prospect(), keys[2]: Prospect()}

@@ -14,10 +14,12 @@ from workers.threshold import NoUsableWindowError
 def is_ruled_out(prospect: Prospect, session: SessionRecord, settings: CompressionSettings) -> bool:
     """Whether there is certainly no pass to make; False is no answer.
 
-    `prospect` is for `micro_compact_min_tokens`. The agent's rows that would be enough for a pass
-    lie in the tail, at least in part, where all that stands behind them neither fills the tail's
-    budget nor holds a row that the tail might end at for its size (ENGINE.md §5). A rolling
-    summary that would have to be rewritten is work of its own (§7).
+    `prospect` is for `micro_compact_min_tokens`. What stands behind a row keeps it in the tail
+    where it neither fills the tail's budget nor holds a row that the tail might end at for its
+    size (ENGINE.md §5). So there is no pass where that keeps the row there with which the agent's
+    rows become enough, and none where it keeps the last row of that one's turn there, since only
+    a turn that is larger than the tail is absorbed in part. A rolling summary that would have to
+    be rewritten is work of its own (§7).
     """
     enough = settings.micro_compact_min_tokens
     mark = settings.micro_compact_defrag_threshold_tokens
@@ -29,5 +31,8 @@ def is_ruled_out(prospect: Prospect, session: SessionRecord, settings: Compressi
         rules = region_rules(session_threshold(session, settings), settings)
     except NoUsableWindowError:
         return True
-    most = (SOFT_CEILING - 1) * rules.tail_budget
-    return prospect.behind < rules.tail_budget and prospect.largest <= most
+    budget = rules.tail_budget
+    if prospect.largest > (SOFT_CEILING - 1) * budget:
+        return False
+    until_the_turn_ends = prospect.ahead - prospect.later
+    return prospect.behind < budget or (prospect.later < budget >= until_the_turn_ends)
