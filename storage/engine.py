@@ -69,6 +69,7 @@ _DOUBTFUL = (
     "with the same event_id"
 )
 _SNAPSHOT = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+_ALONE = {"isolation_level": "AUTOCOMMIT"}
 _CLOCKS = {
     "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER)",
     "postgresql": "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)",
@@ -125,6 +126,19 @@ class Database:
             if is_postgresql:
                 # A rollback makes the driver forget every statement that it has prepared.
                 connection.commit()
+
+    @contextmanager
+    def look(self) -> Iterator[Connection]:
+        """A connection for reading with one statement, which on PostgreSQL costs no transaction.
+
+        Raises `DatabaseUnavailable` where the driver fails.
+        """
+        alone = _ALONE if self.dialect == "postgresql" else {}
+        with (
+            self._failures_named(),
+            self.engine.connect().execution_options(**alone) as connection,
+        ):
+            yield connection
 
     @contextmanager
     def write(self) -> Iterator[Connection]:

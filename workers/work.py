@@ -32,7 +32,7 @@ from workers.workshop import Workshop
 
 log = logging.getLogger(__name__)
 
-TOGETHER = 16
+TOGETHER = 32
 """Turn jobs at most that one claim takes. Enough that the claim and its commits cost each little,
 and few enough that they are done within some tens of milliseconds: others wait for their rows."""
 
@@ -97,10 +97,11 @@ def work_in_turn(shop: Workshop, job_id: int) -> NotClaimed | Worked | Crashed:
     Where that is another one, the rung job is among those to ring for. A ring for a job that is
     not due any more comes to nothing: every due job has a ring of its own.
     """
-    with shop.database.write() as connection:
+    with shop.database.look() as connection:
         rung = jobs.rung(connection, shop.database, job_id)
-        if rung is None:
-            return NotClaimed()
+    if rung is None:
+        return NotClaimed()
+    with shop.database.write() as connection:
         choice = shop.rota.choose(connection, rung)
         claim = _claim(shop, connection, choice.job.id)
         alike = _claim_alike(shop, connection, claim) if claim is not None else []

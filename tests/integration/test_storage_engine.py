@@ -252,3 +252,19 @@ def test_a_folder_that_cannot_be_made_is_an_error_that_names_it(tmp_path: Path) 
     (tmp_path / "file").touch()
     with pytest.raises(StorageError, match=r"the folder .*/file/deeper cannot be made"):
         open_database(f"sqlite:///{tmp_path}/file/deeper/afterturn.db")
+
+
+def test_a_look_sees_what_is_stored_and_leaves_the_connection_as_it_was(
+    database: Database,
+) -> None:
+    session = StoredSession.create(database)
+    for number in range(3):
+        with database.look() as connection:
+            assert sessions.fetch(connection, session.key).next_position == 2 * number
+        session.append([user("more")])
+        with database.read() as connection:
+            before = count(connection, "messages")
+            session.append([user("meanwhile")])
+            assert count(connection, "messages") == before == 2 * number + 1
+        with database.write() as connection:
+            connection.execute(text("DELETE FROM messages WHERE position = :at"), {"at": -1})
