@@ -5,16 +5,17 @@ from __future__ import annotations
 import logging
 import time
 import traceback
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from threading import Lock
 from typing import TypeAlias
 
 from sqlalchemy import Connection
 
 from storage import jobs, sessions
 from storage.errors import FenceLost, StorageError
-from storage.jobs import MAX_CRASHES, Claim, DueJob, Ended, JobKind
+from storage.jobs import MAX_CRASHES, Choice, Claim, DueJob, Ended, JobKind
 from storage.models import BULK_QUEUE
 from storage.signals import Signal
 from workers import tracing
@@ -35,6 +36,11 @@ log = logging.getLogger(__name__)
 TOGETHER = 32
 """Turn jobs at most that one claim takes. Enough that the claim and its commits cost each little,
 and few enough that they are done within some tens of milliseconds: others wait for their rows."""
+
+PATIENCE_SECONDS = 0.25
+"""How long a thread waits for another that decides about turns. That is work of milliseconds which
+keeps a processor busy: threads of one process only hinder each other at it, and one takes along
+what the others were rung for."""
 
 JobOutcome: TypeAlias = PassOutcome | BatchOutcome | PruneOutcome
 """What became of one pass of a job."""
@@ -97,10 +103,37 @@ def work_in_turn(shop: Workshop, job_id: int) -> NotClaimed | Worked | Crashed:
     Where that is another one, the rung job is among those to ring for. A ring for a job that is
     not due any more comes to nothing: every due job has a ring of its own.
     """
-    with shop.database.look() as connection:
-        rung = jobs.rung(connection, shop.database, job_id)
+    rung = _rung(shop, job_id)
     if rung is None:
         return NotClaimed()
+    if rung.job.kind is not JobKind.TURN:
+        return _work_for(shop, rung)
+    with _one_at_a_time(shop.deciding) as waited:
+        # Who was before may have taken it along.
+        again = _rung(shop, job_id) if waited else rung
+        return NotClaimed() if again is None else _work_for(shop, again)
+
+
+def _rung(shop: Workshop, job_id: int) -> Choice | None:
+    with shop.database.look() as connection:
+        return jobs.rung(connection, shop.database, job_id)
+
+
+@contextmanager
+def _one_at_a_time(lock: Lock) -> Iterator[bool]:
+    """Wait for the thread that is at it; gives whether it had to. Not for ever: it may wait itself,
+    for a session's row."""
+    waited = not lock.acquire(blocking=False)
+    holds = not waited or lock.acquire(timeout=PATIENCE_SECONDS)
+    try:
+        yield waited
+    finally:
+        if holds:
+            lock.release()
+
+
+def _work_for(shop: Workshop, rung: Choice) -> NotClaimed | Worked | Crashed:
+    job_id = rung.job.id
     with shop.database.write() as connection:
         choice = shop.rota.choose(connection, rung)
         claim = _claim(shop, connection, choice.job.id)
