@@ -23,6 +23,10 @@ _TOKENS_OF_A_PAST_TURN = 4000
 absorbed: its tail is a fifth of the threshold, and a made-up turn has some 550 tokens."""
 _PAST = 1 / 5
 """Of the window, in tokens: twice a tail."""
+_MORE = 4
+"""Times as many sessions with real turns, since most of these are short work."""
+_WARM_UPS = 3
+"""Rounds until every connection has planned what it will run."""
 _WORDS = QUESTION.words
 _DONE = "SELECT count(*) FROM jobs WHERE kind = 'micro' AND state = 'done'"
 _PASSES = "SELECT coalesce(sum(passes), 0) FROM sessions"
@@ -98,7 +102,8 @@ def _measure(
 ) -> float:
     """Fill the tallies; gives the rate of tasks that do nothing."""
     window, talk = scale.context_window, RealTalk()
-    talks = [talk.from_turn(place * len(talk.turns) // scale.crowd) for place in range(scale.crowd)]
+    many = _MORE * scale.crowd
+    talks = [talk.from_turn(place * len(talk.turns) // many) for place in range(many)]
     talked = workers.open_with(
         (talk.past(one, int(window * _PAST)) for one in talks), context_window=window
     )
@@ -120,8 +125,9 @@ def _measure(
 
     if scale.warm_up:
         workers.do_nothing(scale.nothings)
-        workers.work_turns(grown, _WORDS)
-        say()
+        for _ in range(_WARM_UPS):
+            workers.work_turns(grown, _WORDS)
+            say()
     nothing = 0.0
     for sessions in new:
         nothing += workers.do_nothing(scale.nothings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from operator import itemgetter
+from threading import Thread
 
 import pytest
 from sqlalchemy import text as sql
@@ -232,3 +233,24 @@ def test_each_sessions_own_cursor_says_which_of_its_reports_are_unread(play: Pla
         found = events.unread_reports(connection, keys)
         assert {key: report.id for key, report in found.items()} == {keys[1]: numbers[3]}
         assert found[keys[1]] == events.newest_report(connection, keys[1], after=0)
+
+
+def test_a_thread_that_is_rung_for_meanwhile_finds_its_job_taken_along(play: Play) -> None:
+    rings = talk(play, 3)
+    found: list[object] = []
+    other = Thread(target=lambda: found.append(work_in_turn(play.shop, rings[2])))
+    done = worked(once_at(play.shop, "decided", other.start), rings[0])
+    other.join(timeout=30)
+    assert found == [NotClaimed()]
+    assert (done.together, states(play)) == (3, ["done"] * 3)
+
+
+def test_no_thread_waits_for_another_for_ever(play: Play) -> None:
+    rings = talk(play, 1)
+    found: list[object] = []
+    with play.shop.deciding:
+        other = Thread(target=lambda: found.append(worked(play.shop, rings[0])))
+        other.start()
+        other.join(timeout=30)
+        assert states(play) == ["done"]
+    assert len(found) == 1
