@@ -15,7 +15,7 @@ from sqlalchemy import text as sql
 
 from storage.cursors import CursorName
 from storage.lists import among
-from storage.models import AGENT_ROW, LIVE, Cursor, Message, table_of
+from storage.models import AGENT_ROW, LIVE, LIVE_MARKER, Cursor, Message, Session, table_of
 from storage.rows import Kind
 
 
@@ -51,26 +51,27 @@ def read_prospects(
 @cache
 def _prospects(dialect: str) -> Any:
     """The statement of `read_prospects`, built once: every turn job runs it."""
-    messages, cursors = table_of(Message), table_of(Cursor)
+    sessions, messages, cursors = table_of(Session), table_of(Message), table_of(Cursor)
     row, nothing = messages.c, literal(0, BigInteger)
-    is_ahead = row.position >= func.coalesce(cursors.c.position, nothing)
-    agents = case((is_ahead & sql(f"({AGENT_ROW})"), row.tokens), else_=nothing)
+    agents = case((sql(f"({AGENT_ROW})"), row.tokens), else_=nothing)
+    at = (cursors.c.session_key == sessions.c.key) & (cursors.c.name == CursorName.MICRO)
+    # From the cursor on: what people said stays live before it for as long as a session lasts.
+    is_ahead = (
+        (row.session_key == sessions.c.key)
+        & sql(LIVE)
+        & (row.position >= func.coalesce(cursors.c.position, nothing))
+    )
     live = (
         select(
-            row.session_key,
+            sessions.c.key,
             row.position,
             row.opens_turn,
             agents.label("agent"),
-            case((is_ahead, row.tokens), else_=nothing).label("ahead"),
-            _so_far(agents, row.session_key, row.position).label("reached"),
-            case((row.kind == Kind.MICRO, row.tokens), else_=nothing).label("marker"),
+            func.coalesce(row.tokens, nothing).label("ahead"),
+            _so_far(agents, sessions.c.key, row.position).label("reached"),
         )
-        .outerjoin_from(
-            messages,
-            cursors,
-            (cursors.c.session_key == row.session_key) & (cursors.c.name == CursorName.MICRO),
-        )
-        .where(among(row.session_key, "keys", dialect), sql(LIVE))
+        .select_from(sessions.outerjoin(cursors, at).outerjoin(messages, is_ahead))
+        .where(among(sessions.c.key, "keys", dialect))
         .subquery("live")
     )
     seen = live.c
@@ -78,24 +79,31 @@ def _prospects(dialect: str) -> Any:
     is_behind = seen.reached - seen.agent >= enough
     requests = case((is_behind & (seen.opens_turn == 1), 1), else_=0)
     placed = select(
-        seen.session_key,
+        seen.key,
         seen.agent,
         seen.ahead,
-        seen.marker,
         case((is_behind, seen.ahead), else_=nothing).label("behind"),
         case((seen.reached >= enough, seen.ahead), else_=nothing).label("from_there"),
-        _so_far(requests, seen.session_key, seen.position).label("requests"),
+        _so_far(requests, seen.key, seen.position).label("requests"),
     ).subquery("placed")
     sums = placed.c
+    marker = table_of(Message).alias("marker").c
+    newest = (
+        select(func.max(marker.tokens))
+        .where(
+            marker.session_key == sums.key, sql(f"marker.{LIVE_MARKER}"), marker.kind == Kind.MICRO
+        )
+        .scalar_subquery()
+    )
     return select(
-        sums.session_key,
+        sums.key,
         func.sum(sums.agent),
         func.sum(sums.ahead),
         func.sum(sums.behind),
         func.sum(case((sums.requests > 0, sums.ahead), else_=nothing)),
         func.max(sums.from_there),
-        func.max(sums.marker),
-    ).group_by(sums.session_key)
+        func.coalesce(newest, nothing),
+    ).group_by(sums.key)
 
 
 def _so_far(

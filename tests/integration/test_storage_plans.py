@@ -37,6 +37,7 @@ from storage.audit import Which
 from storage.engine import Database
 from storage.jobs import Claim, JobKind
 from storage.overdue import Place
+from storage.prospects import read_prospects
 from tests.conftest import RUN
 from tests.databases import fresh_database
 from tests.gateways import migrated
@@ -317,6 +318,10 @@ HOT: dict[str, tuple[Call, set[str]]] = {
     "unread_reports": (
         lambda d, c: events.unread_reports(c, range(1, 17)),
         {"ix_turn_events_usage"},
+    ),
+    "read_prospects": (
+        lambda d, c: read_prospects(c, range(1, 17), enough=1000),
+        {"ix_messages_live", "ix_messages_markers"},
     ),
     "lock_many": (lambda d, c: sessions.lock_many(c, range(1, 17)), set()),
     "cursors_of_many": (lambda d, c: cursors.read_many(c, range(1, 17)), set()),
