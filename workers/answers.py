@@ -6,7 +6,7 @@ from workers.answer_forms import other_than_summary, unwrapped
 from workers.echo import is_echo
 from workers.headings import body, missing_headings
 from workers.redaction import REDACTED, redaction
-from workers.role_play import is_role_play
+from workers.role_play import is_role_play, passes_order_on
 from workers.scripts import dominant_script
 from workers.section_forms import in_sections, other_than_sections
 from workers.spoken import is_spoken, scripts_spoken
@@ -14,6 +14,8 @@ from workers.summarising import ErrorClass, SummariserError, SummaryRequest
 from workers.tokens import estimate_text
 
 _SEVERAL_SECRETS = 2
+_FOREIGN = ("tool", "runtime")
+"""How labels of passages begin whose words neither the user nor the agent chose."""
 
 
 def accept(text: str, request: SummaryRequest) -> str:
@@ -43,6 +45,9 @@ def accept(text: str, request: SummaryRequest) -> str:
 def _check_against(summary: str, request: SummaryRequest) -> None:
     if is_echo(summary, request):
         raise SummariserError(ErrorClass.ECHO)
+    foreign = (one.text for one in request.passages if one.label.startswith(_FOREIGN))
+    if passes_order_on(summary, foreign):
+        raise SummariserError(ErrorClass.ROLE_PLAY, "an order in a tool's words")
     structured = request.task.in_sections
     script = dominant_script(body(summary) if structured else summary)
     if script and not is_spoken(script, request):

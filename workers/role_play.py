@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 
 # Two items of a list, or one line that begins with a speaker, on either side.
 _TURNS = 2
@@ -55,6 +56,16 @@ _ORDER = re.compile(
     r"|忽略(?:之前|以上|先前|前面)|从现在起|你必须",
     re.IGNORECASE,
 )
+# Orders that only somebody gives who wants to take the conversation over; "to ignore" tells of one.
+_TAKEOVER = re.compile(
+    r"(?<!\bto )\bignore (?:all |any |the )?(?:previous|prior|above|earlier)\b"
+    r"|\b(?:new|system) instructions?:"
+    r"|\bfrom now on,? you\b"
+    r"|忽略(?:之前|以上|先前|前面)|从现在起[，,]?你",
+    re.IGNORECASE,
+)
+_COPIED_CHARS = 40
+"""As many characters of an order in the same words were copied, not found anew."""
 _QUOTED = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*+`", re.DOTALL)
 
 
@@ -71,6 +82,26 @@ def is_role_play(text: str) -> bool:
         side = "user" if turn["user"] else "agent" if turn["agent"] else "other"
         turns[side] += 1 if turn["bullet"].strip() else 2
     return turns["user"] >= _TURNS and turns["agent"] >= _TURNS
+
+
+def passes_order_on(text: str, foreign: Iterable[str]) -> bool:
+    """True when `text` holds, as its own words, an order to take the conversation over that stands
+    so in one of the `foreign` texts.
+
+    That such a text gives orders may be told; in backticks it may be quoted.
+    """
+    prose = _QUOTED.sub(" ", text)
+    orders = [
+        _folded(prose[found.start() :])[:_COPIED_CHARS].rstrip()
+        for found in _TAKEOVER.finditer(prose)
+    ]
+    return bool(orders) and any(
+        order in folded for folded in map(_folded, foreign) for order in orders
+    )
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.split()).casefold()
 
 
 def is_order(line: str) -> bool:

@@ -112,7 +112,7 @@ class ErrorClass(StrEnum):
     TOO_LARGE = "too_large"
     WRONG_SCRIPT = "wrong_script"
     ROLE_PLAY = "role_play"
-    """Invented turns or orders to conceal (faults F239)."""
+    """Invented turns, orders to conceal, or orders in a tool's words (faults F239)."""
     SECRETS = "secrets"
     ERROR_PAGE = "error_page"
     MISSING_SECTIONS = "missing_sections"
