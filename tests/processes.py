@@ -40,6 +40,7 @@ class Child:
                 start_new_session=True,
             )
         self._leash = Leash(-self._process.pid)
+        self._killed = False
 
     @property
     def pid(self) -> int:
@@ -80,7 +81,10 @@ class Child:
         self.send(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it and all that it started with SIGKILL, as a crash would; no-op once ended."""
+        """End it and all that it started with SIGKILL, as a crash would; no-op the second time."""
+        if self._killed:
+            return  # Its number may be another's by now.
+        self._killed = True
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self._process.wait()

@@ -121,9 +121,7 @@ class Posts:
         return "\n".join(path.read_text(errors="replace") for path in paths)
 
     def close(self) -> None:
-        for post in self.all:
-            if post.child is not None:
-                post.child.kill()
+        self._processes.kill_all()
 
     def start(self, post: Post) -> None:
         """Start a process, unless one runs or none is to."""
@@ -136,6 +134,8 @@ class Posts:
         skew = 0.0 if post.role is Role.GATEWAY else clock_error(self._rng)
         self.happened["processes whose clock was wrong by an hour"] += skew != 0
         program = self._program(post.role, post.current, skew)
+        if post.child is not None:
+            post.child.kill()  # What was left of it, and its leash.
         post.child = self._processes.python(*program.words, env=program.environment)
         self._started.append((post.child.pid, time.time(), post.current))
         self._log(f"{post.current} started, {post.child.log.name}, clock {skew:+}")
