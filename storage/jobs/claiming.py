@@ -70,6 +70,8 @@ def claim(
         "lease": min(lease_ms, deadline_ms),
         "deadline": deadline_ms,
     }
+    if database.dialect == "postgresql":  # SQLite has one writer at a time.
+        connection.execute(_session_of_job(), {"job_id": job_id})
     try:
         found = _take(connection, database, given)
         if found is None:
@@ -156,26 +158,30 @@ def _take_after_rescue(
 
 
 @cache
-def _taken(dialect: str, offset_ms: int) -> Any:
-    """The statement that takes a job, built once: every job begins with it.
+def _session_of_job() -> Any:
+    """The statement that takes the row of a job's session, built once: every claim begins with it.
 
-    It takes the session's row before the job's, as everybody does. What came between its snapshot
-    and that is seen by the index of running jobs.
+    It comes before the job's row, as everywhere. And what was stored while it waited counts: the
+    statement that takes the job begins behind it, so no job is taken from a queue that was paused
+    meanwhile.
     """
-    now = clock(dialect, offset_ms)
-    named = table_of(Job).alias("named")
-    whose = select(named.c.session_key).where(named.c.id == bindparam("job_id"))
-    of_all = table_of(Session).c
-    locked = (
-        select(of_all.key)
-        .where(of_all.key == whose.scalar_subquery())
-        .with_for_update(key_share=True)
-        .cte("locked")
-    )
-    return _taking(now).where(
+    sessions = table_of(Session).c
+    return select(sessions.key).where(sessions.key == _whose()).with_for_update(key_share=True)
+
+
+@cache
+def _taken(dialect: str, offset_ms: int) -> Any:
+    """The statement that takes a job, built once."""
+    return _taking(clock(dialect, offset_ms)).where(
         _JOBS.c.id == bindparam("job_id"),
-        _JOBS.c.session_key == select(locked.c.key).scalar_subquery(),
+        # So that what runs in it is sought by its key.
+        _JOBS.c.session_key == _whose(),
     )
+
+
+def _whose() -> Any:
+    named = table_of(Job).alias("named").c
+    return select(named.session_key).where(named.id == bindparam("job_id")).scalar_subquery()
 
 
 @cache

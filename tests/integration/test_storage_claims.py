@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import text
 
-from storage import jobs
+from storage import jobs, queue_states, sessions
 from storage.engine import Database
 from storage.errors import FenceLost
 from storage.jobs import Claim, Ended, JobKind, JobState
@@ -90,10 +90,27 @@ def test_a_claim_that_the_database_refuses_is_no_error(database: Database) -> No
     with database.engine.connect() as rude, ThreadPoolExecutor(1) as pool:
         rude.execute(text(f"UPDATE jobs SET state = 'running' WHERE id = {turn.id}"))
         claimed = pool.submit(worker.claim, micro.id)
-        wait_until(lambda: waits_for_a_lock(database, "WITH locked"), "the claim waits")
+        wait_until(lambda: waits_for_a_lock(database, "UPDATE jobs"), "the claim waits")
         rude.commit()
         assert claimed.result(10) is None
     assert worker.job(micro.id).state is JobState.DUE
+
+
+@on_postgresql
+def test_a_claim_that_waited_takes_nothing_from_a_queue_that_was_paused_meanwhile(
+    database: Database,
+) -> None:
+    worker, session = Worker(database), StoredSession.create(database)
+    due = session.make_due()
+    with database.engine.connect() as busy, ThreadPoolExecutor(1) as pool:
+        sessions.lock(busy, session.key)
+        claimed = pool.submit(worker.claim, due.id)
+        wait_until(lambda: waits_for_a_lock(database, "SELECT sessions.key"), "the claim waits")
+        with database.write() as connection:
+            queue_states.pause(connection, database, [due.queue])
+        busy.commit()
+        assert claimed.result(10) is None
+    assert worker.job(due.id).state is JobState.DUE
 
 
 def waits_for_a_lock(database: Database, beginning: str) -> bool:
