@@ -8,7 +8,7 @@ import pytest
 from kombu import Connection
 
 from tasks.application import make_app
-from tasks.consumer import Consumer
+from tasks.consumer import Consumer, outliving
 
 
 def _no_workshop() -> Any:
@@ -37,3 +37,34 @@ def test_a_lost_connection_that_cannot_be_closed_is_let_go(
         consumer.on_connection_error_after_connected(ConnectionError("gone"))
     assert consumer.connection is None
     assert "could not be closed (AttributeError)" in caplog.text
+
+
+def test_a_message_that_is_acknowledged_over_a_connection_that_is_gone_is_a_lost_connection(
+    redis_url: str,
+) -> None:
+    with Connection(redis_url) as connection:
+        queue = connection.SimpleQueue("consumer-test")
+        queue.put({"job_id": 1})
+        message = queue.get(timeout=10)
+        transport = connection.transport
+    # What is left when it was lost, and lost again while it was closed.
+    transport.client = None
+    channel: Any = message.channel
+    channel._pool = None
+
+    def loop(_: object) -> None:
+        channel.qos.ack(message.delivery_tag)
+
+    with pytest.raises(AttributeError):
+        loop(None)
+    with pytest.raises(ConnectionResetError) as lost:
+        outliving(loop)(None)
+    assert isinstance(lost.value, connection.connection_errors)
+
+
+def test_an_error_of_anybody_else_stays_what_it_is() -> None:
+    def loop() -> None:
+        raise AttributeError("ours")
+
+    with pytest.raises(AttributeError, match="ours"):
+        outliving(loop)()
