@@ -42,6 +42,8 @@ def read_prospects(
     connection: Connection, keys: Sequence[int], *, enough: int
 ) -> dict[int, Prospect]:
     """The prospects of sessions, by key, for `enough` tokens of an agent's rows."""
+    if not keys:
+        return {}
     given = {"keys": keys, "enough": enough}
     rows = connection.execute(_prospects(connection.dialect.name), given)
     found = {key: Prospect(*map(int, sums)) for key, *sums in rows}

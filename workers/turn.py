@@ -135,13 +135,14 @@ def micro_is_due(session: SessionRecord, seen: int, settings: CompressionSetting
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """What is stored of a session besides its messages; `report` is one that was not read yet."""
+    """What is stored of a session besides its messages; `report` is one that was not read yet,
+    `prospect` None where micro-compaction is switched off."""
 
     session: SessionRecord
     cursors: Mapping[CursorName, int]
     guards: Mapping[GuardName, GuardRecord]
     report: Report | None
-    prospect: Prospect
+    prospect: Prospect | None
 
     @property
     def rested(self) -> bool:
@@ -155,11 +156,13 @@ def _decide_all(shop: Workshop, connection: Connection, keys: Sequence[int]) -> 
     at = cursors.read_many(connection, keys)
     held = guards.read_many(connection, shop.database, keys)
     reports = events.unread_reports(connection, keys)
-    enough = shop.settings.current().compression.micro_compact_min_tokens
-    ahead = read_prospects(connection, keys, enough=enough)
+    settings = shop.settings.current().compression
+    # They are sums over what is live, and of use for a micro pass alone.
+    asked = keys if settings.micro_compact else ()
+    ahead = read_prospects(connection, asked, enough=settings.micro_compact_min_tokens)
     return {
         key: _decide(
-            shop, connection, _Stored(one, at[key], held[key], reports.get(key), ahead[key])
+            shop, connection, _Stored(one, at[key], held[key], reports.get(key), ahead.get(key))
         )
         for key, one in ones.items()
     }
@@ -185,7 +188,7 @@ def _decide(shop: Workshop, connection: Connection, stored: _Stored) -> Decision
         batch is None
         and (rested or micro_is_due(session, seen, settings))
         and micro_may_run(session, under)
-        and not is_ruled_out(stored.prospect, session, settings)
+        and not (stored.prospect and is_ruled_out(stored.prospect, session, settings))
         and not why_nothing_due(
             connection,
             Situation(session, stored.cursors[CursorName.MICRO], stored.guards),
