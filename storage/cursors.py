@@ -7,10 +7,10 @@ from enum import StrEnum
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import BigInteger, Connection, Text, select, true
 
 from storage.engine import insert_of
-from storage.lists import among
+from storage.lists import among, rows_given
 from storage.models import Cursor, table_of
 
 _CURSORS = table_of(Cursor)
@@ -55,12 +55,13 @@ def move_all(connection: Connection, key: int, positions: Mapping[CursorName, in
 def move_many(connection: Connection, positions: Mapping[int, Mapping[CursorName, int]]) -> None:
     """Set cursors of several sessions, by their keys."""
     given = [
-        {"session_key": key, "name": name.value, "position": position}
+        (key, name.value, position)
         for key, of_one in positions.items()
         for name, position in of_one.items()
     ]
     if given:
-        connection.execute(_move(connection.dialect.name), given)
+        lists = dict(zip(("session", "cursor", "place"), zip(*given, strict=True), strict=True))
+        connection.execute(_move(connection.dialect.name), lists)
 
 
 # Built once, since every job runs them.
@@ -73,7 +74,10 @@ def _read_many(dialect: str) -> Any:
 
 @cache
 def _move(dialect: str) -> Any:
-    statement = insert_of(dialect, _CURSORS)
+    given = rows_given(dialect, session=BigInteger, cursor=Text, place=BigInteger)
+    # SQLite takes the ON of a SELECT without a condition for that of a join.
+    rows = select(given.c.session, given.c.cursor, given.c.place).where(true())
+    statement = insert_of(dialect, _CURSORS).from_select(("session_key", "name", "position"), rows)
     return statement.on_conflict_do_update(
         index_elements=[_CURSORS.c.session_key, _CURSORS.c.name],
         set_={"position": statement.excluded.position},

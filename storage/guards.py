@@ -19,6 +19,7 @@ from sqlalchemy import (
     literal,
     select,
 )
+from sqlalchemy import text as sql
 
 from storage.engine import Database, clock, insert_into
 from storage.lists import among
@@ -176,8 +177,8 @@ def holding(
 def _read_many(dialect: str, offset_ms: int) -> Any:
     """The statement of `read_many`, built once: every job runs it."""
     guards = table_of(Guard).c
-    return select(guards.session_key, Guard.name, *_fields(clock(dialect, offset_ms))).where(
-        among(guards.session_key, "keys", dialect), _KNOWN
+    return select(guards.session_key, Guard.name, *fields(clock(dialect, offset_ms))).where(
+        among(guards.session_key, "keys", dialect), KNOWN
     )
 
 
@@ -188,14 +189,15 @@ def _clear(names: tuple[GuardName, ...]) -> Any:
 
 
 # Guards of a newer version are left alone while both run.
-_KNOWN = Guard.name.in_(list(GuardName))
+# As text: with parameters each run of a statement would spell the list out anew.
+KNOWN = sql(f"guards.name IN ({', '.join(repr(name.value) for name in GuardName)})")
 
 
 def _record(database: Database) -> tuple[Any, ...]:
-    return _fields(database.now())
+    return fields(database.now())
 
 
-def _fields(now: ColumnElement[int]) -> tuple[Any, ...]:
+def fields(now: ColumnElement[int]) -> tuple[Any, ...]:
     left = func.coalesce(Guard.until_at - now, literal(0, BigInteger))
     return (
         Guard.count.expression,

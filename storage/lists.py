@@ -10,7 +10,17 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, Dialect, Text, bindparam, func, select
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Dialect,
+    FromClause,
+    Text,
+    bindparam,
+    column,
+    func,
+    select,
+)
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
@@ -41,3 +51,20 @@ def among(
     if dialect == "postgresql":
         return column == func.any(given)
     return column.in_(select(func.json_each(given).table_valued("value").c.value))
+
+
+def rows_given(dialect: str, **items: type[BigInteger | Text]) -> FromClause:
+    """Rows of which a parameter each gives the column of its name, lists of one length."""
+    lists = {name: bindparam(name, type_=ListOf(item)) for name, item in items.items()}
+    if dialect == "postgresql":
+        columns = [column(name, item()) for name, item in items.items()]
+        return func.unnest(*lists.values()).table_valued(*columns).render_derived("given")
+    tables = [
+        func.json_each(given).table_valued("key", "value", name=f"list_of_{name}")
+        for name, given in lists.items()
+    ]
+    joined: FromClause = tables[0]
+    for table in tables[1:]:
+        joined = joined.join(table, table.c.key == tables[0].c.key)
+    values = [table.c.value.label(name) for name, table in zip(items, tables, strict=True)]
+    return select(*values).select_from(joined).subquery("given")

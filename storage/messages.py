@@ -263,19 +263,6 @@ def newest_request(connection: Connection, key: int, *, before: int | None = Non
     return found.scalar_one_or_none()
 
 
-def request_before(connection: Connection, key: int, position: int) -> Row | None:
-    """The newest request before `position` that is live."""
-    found = _read(
-        connection,
-        _whole(key)
-        .where(sql("messages." + OPENS_TURN), _M.active == 1, _M.position < position)
-        .order_by(None)
-        .order_by(_M.position.desc())
-        .limit(1),
-    )
-    return found[0] if found else None
-
-
 def turn_starts(connection: Connection, key: int, *, newest: int) -> list[int]:
     """Positions of the `newest` last requests, archived ones included, newest first."""
     return list(

@@ -31,6 +31,10 @@ class Origin(StrEnum):
     TOOL = "tool"
 
 
+_AGENT_ROLES = ("assistant", "tool")
+_AGENT_ORIGINS = (Origin.RUNTIME, Origin.TOOL)
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """A stored row, or its outline when `message` was left unread.
@@ -58,6 +62,11 @@ class Row:
     verbatim: str = ""
     summary_id: int | None = None
     pruned: bool = False
+
+    @property
+    def is_of_agent(self) -> bool:
+        """Whether neither a person nor the system wrote it, as the rows of `AGENT_ROW`."""
+        return self.role in _AGENT_ROLES or self.origin in _AGENT_ORIGINS
 
     @property
     def shown(self) -> str:

@@ -12,6 +12,7 @@ from sqlalchemy import (
     Connection,
     CursorResult,
     Select,
+    Text,
     bindparam,
     case,
     func,
@@ -22,27 +23,22 @@ from sqlalchemy import (
 
 from storage.engine import Database, clock, insert_into
 from storage.errors import SessionNotFound
-from storage.lists import among
+from storage.lists import among, rows_given
 from storage.models import Session, SystemPrompt, table_of
 
 _S = Session
 _SESSIONS = table_of(Session)
 # Without what scans keep there for themselves.
-_COLUMNS: tuple[Any, ...] = tuple(
+COLUMNS: tuple[Any, ...] = tuple(
     column
     for column in Session.__table__.columns
     if column.name not in ("decided_turns", "idle_since")
 )
-_NAMES = tuple(column.name for column in _COLUMNS)
+_NAMES = tuple(column.name for column in COLUMNS)
 
 # Built once, since every job runs them and building takes longer than the database.
-_FETCH = select(*_COLUMNS).where(_SESSIONS.c.key == bindparam("key"))
+_FETCH = select(*COLUMNS).where(_SESSIONS.c.key == bindparam("key"))
 _LOCK = _FETCH.with_for_update(key_share=True)
-_NOTE_DECIDED = (
-    update(_SESSIONS)
-    .where(_SESSIONS.c.key == bindparam("session"))
-    .values(decided_turns=bindparam("decided", type_=BigInteger))
-)
 _COUNT_CHANGE = (
     update(_SESSIONS)
     .where(_SESSIONS.c.key == bindparam("session"))
@@ -52,8 +48,9 @@ _COUNT_CHANGE = (
         live_tokens=_SESSIONS.c.live_tokens + bindparam("size", type_=BigInteger),
         passes=_SESSIONS.c.passes + bindparam("more", type_=BigInteger),
         tokens_saved=_SESSIONS.c.tokens_saved + bindparam("gained", type_=BigInteger),
+        micro_mark=func.coalesce(bindparam("mark", type_=Text), _SESSIONS.c.micro_mark),
     )
-    .returning(*_COLUMNS)
+    .returning(*COLUMNS)
 )
 
 
@@ -63,7 +60,8 @@ class SessionRecord:
 
     `declared_window` is a smaller window that the provider told of in an error, `managed_by` who
     else compacts the conversation (`codex`, `openai`), `calibration` JSON of how estimates relate
-    to what the provider counts (ENGINE.md §3).
+    to what the provider counts (ENGINE.md §3), `micro_mark` JSON of how large the session may grow
+    before a micro pass can have something to absorb.
     """
 
     key: int
@@ -86,6 +84,7 @@ class SessionRecord:
     next_position: int
     turns: int
     turn_open: bool
+    micro_mark: str | None
     live_messages: int
     live_tokens: int
     passes: int
@@ -105,15 +104,15 @@ def create(
         insert_into(connection, Session)
         .values(**values, decided_turns=0, started_at=now, active_at=now)
         .on_conflict_do_nothing()
-        .returning(*_COLUMNS)
+        .returning(*COLUMNS)
     )
     found = row.first()
-    return None if found is None else _record(found)
+    return None if found is None else record_of(found)
 
 
 def find(connection: Connection, *, owner: str, session_id: str) -> SessionRecord | None:
     """The owner's session of that id."""
-    return _first(connection, select(*_COLUMNS).where(_S.owner == owner, _S.id == session_id))
+    return _first(connection, select(*COLUMNS).where(_S.owner == owner, _S.id == session_id))
 
 
 def find_chat(
@@ -122,7 +121,7 @@ def find_chat(
     """The owner's session of that chat and thread that is not closed."""
     return _first(
         connection,
-        select(*_COLUMNS).where(
+        select(*COLUMNS).where(
             _S.owner == owner,
             _S.source == source,
             _S.chat_id == chat_id,
@@ -156,15 +155,37 @@ def lock_many(connection: Connection, keys: Sequence[int]) -> dict[int, SessionR
     """The same with several sessions that exist, by key. They are taken in the order of keys, as
     everybody must who takes more than one."""
     rows = connection.execute(_of_many(connection.dialect.name, lock=True), {"keys": keys})
-    return {row.key: _record(row) for row in rows}
+    return {row.key: record_of(row) for row in rows}
 
 
-def note_decided(connection: Connection, turns: Mapping[int, int]) -> None:
-    """Note by key up to which turn it was decided what a session's turns make due. The caller
-    holds their rows."""
-    given = [{"session": key, "decided": number} for key, number in turns.items()]
-    if given:
-        connection.execute(_NOTE_DECIDED, given)
+def note_decided(
+    connection: Connection, turns: Mapping[int, int], marks: Mapping[int, str | None]
+) -> None:
+    """Note by key up to which turn it was decided what a session's turns make due, and what
+    `micro_mark` it has from now on, where that is another one. The caller holds their rows."""
+    if not turns:
+        return
+    connection.execute(
+        _note_decided(connection.dialect.name),
+        {
+            "session": list(turns),
+            "decided": list(turns.values()),
+            "mark": [marks.get(key) for key in turns],
+        },
+    )
+
+
+@cache
+def _note_decided(dialect: str) -> Any:
+    given = rows_given(dialect, session=BigInteger, decided=BigInteger, mark=Text).c
+    return (
+        update(_SESSIONS)
+        .where(_SESSIONS.c.key == given.session)
+        .values(
+            decided_turns=given.decided,
+            micro_mark=func.coalesce(given.mark, _SESSIONS.c.micro_mark),
+        )
+    )
 
 
 def page(
@@ -176,7 +197,7 @@ def page(
     before: tuple[int, int] | None = None,
 ) -> list[SessionRecord]:
     """Sessions by last activity, newest first; `before` is (active_at, key) of the last seen."""
-    query = select(*_COLUMNS).order_by(_S.active_at.desc(), _S.key.desc()).limit(limit)
+    query = select(*COLUMNS).order_by(_S.active_at.desc(), _S.key.desc()).limit(limit)
     if owner is not None:
         query = query.where(_S.owner == owner)
     if source is not None:
@@ -188,19 +209,19 @@ def page(
                 (_S.active_at == before[0]) & (_S.key < before[1]),
             )
         )
-    return [_record(row) for row in connection.execute(query)]
+    return [record_of(row) for row in connection.execute(query)]
 
 
 def fetch_many(connection: Connection, keys: Sequence[int]) -> dict[int, SessionRecord]:
     """The sessions of those keys, by key."""
     rows = connection.execute(_of_many(connection.dialect.name), {"keys": keys})
-    return {row.key: _record(row) for row in rows}
+    return {row.key: record_of(row) for row in rows}
 
 
 @cache
 def _of_many(dialect: str, *, lock: bool = False) -> Any:
     """The statement of `fetch_many` and `lock_many`, built once: every turn job runs both."""
-    query = select(*_COLUMNS).where(among(_SESSIONS.c.key, "keys", dialect))
+    query = select(*COLUMNS).where(among(_SESSIONS.c.key, "keys", dialect))
     return query.order_by(_SESSIONS.c.key).with_for_update(key_share=True) if lock else query
 
 
@@ -237,7 +258,7 @@ def count_appended(
         },
     )
     row = found.first()
-    return None if row is None else _record(row)
+    return None if row is None else record_of(row)
 
 
 @cache
@@ -259,7 +280,7 @@ def _count_appended(dialect: str, offset_ms: int) -> Any:
             active_at=clock(dialect, offset_ms),
             idle_since=clock(dialect, offset_ms),
         )
-        .returning(*_COLUMNS)
+        .returning(*COLUMNS)
     )
 
 
@@ -271,11 +292,22 @@ def count_change(
     tokens: int,
     passes: int = 0,
     saved: int = 0,
+    micro_mark: str | None = None,
 ) -> SessionRecord:
-    """Count a change of the live view in: deltas of messages and tokens; revision grows."""
+    """Count a change of the live view in: deltas of messages and tokens; revision grows by one.
+
+    `micro_mark` is one that holds for what comes of it; None leaves the former.
+    """
     found = connection.execute(
         _COUNT_CHANGE,
-        {"session": key, "rows": messages, "size": tokens, "more": passes, "gained": saved},
+        {
+            "session": key,
+            "rows": messages,
+            "size": tokens,
+            "more": passes,
+            "gained": saved,
+            "mark": micro_mark,
+        },
     )
     return _the_one(key, found)
 
@@ -343,6 +375,11 @@ def calibrate(connection: Connection, key: int, calibration: str) -> None:
     connection.execute(update(_S).where(_S.key == key).values(calibration=calibration))
 
 
+def set_micro_mark(connection: Connection, key: int, mark: str) -> None:
+    """Set what `note_decided` sets too."""
+    connection.execute(update(_S).where(_S.key == key).values(micro_mark=mark))
+
+
 def close(connection: Connection, database: Database, key: int) -> SessionRecord:
     """Mark the session as ended; it stays readable and can be opened again by its id."""
     return _changed(connection, key, {"ended_at": database.now(), "turn_open": 0})
@@ -371,7 +408,7 @@ def read_prompt(connection: Connection, key: int) -> str | None:
 
 def _changed(connection: Connection, key: int, values: dict[str, Any]) -> SessionRecord:
     found = connection.execute(
-        update(_SESSIONS).where(_SESSIONS.c.key == key).values(**values).returning(*_COLUMNS)
+        update(_SESSIONS).where(_SESSIONS.c.key == key).values(**values).returning(*COLUMNS)
     )
     return _the_one(key, found)
 
@@ -380,14 +417,14 @@ def _the_one(key: int, found: CursorResult[Any]) -> SessionRecord:
     row = found.first()
     if row is None:
         raise SessionNotFound(str(key), "")
-    return _record(row)
+    return record_of(row)
 
 
 def _first(connection: Connection, query: Select[*tuple[Any, ...]]) -> SessionRecord | None:
     found = connection.execute(query).first()
-    return None if found is None else _record(found)
+    return None if found is None else record_of(found)
 
 
-def _record(row: Sequence[Any]) -> SessionRecord:
+def record_of(row: Sequence[Any]) -> SessionRecord:
     values = dict(zip(_NAMES, row, strict=True))
     return SessionRecord(**{**values, "turn_open": bool(values["turn_open"])})

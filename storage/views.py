@@ -19,13 +19,11 @@ from storage import messages
 from storage.escape import unescape
 from storage.models import LIVE, LIVE_MARKER, Message, Summary
 from storage.outlines import MARKER_LAST, OUTLINE, outlines
-from storage.rows import Origin, Row
+from storage.rows import Row
 
 _M = Message
 _MARKER, _FIRST, _LAST = range(3)
 _COLUMNS = len(OUTLINE)
-_AGENT_ROLES = ("assistant", "tool")
-_AGENT_ORIGINS = (Origin.RUNTIME, Origin.TOOL)
 _POSITION = attrgetter("position")
 
 _KEY = bindparam("key", type_=BigInteger)
@@ -104,7 +102,7 @@ class View:
             )
         begin = bisect_left(self.last, start, key=_POSITION)
         end = bisect_left(self.last, before, key=_POSITION)
-        return [row for row in self.last[begin:end] if _is_of_agent(row)][:limit]
+        return [row for row in self.last[begin:end] if row.is_of_agent][:limit]
 
     def newest_request(self, *, before: int | None = None) -> int | None:
         """Position of the newest request, or of the newest before position `before`."""
@@ -146,8 +144,3 @@ def read(connection: Connection, key: int, *, first: int, last: int) -> View:
         asked_first=first,
         asked_last=last,
     )
-
-
-def _is_of_agent(row: Row) -> bool:
-    """As the rows of index `ix_messages_agent`."""
-    return row.role in _AGENT_ROLES or row.origin in _AGENT_ORIGINS

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from storage import messages
 from storage.engine import Database
 from storage.prospects import read_prospects
 from workers.compression_settings import CompressionSettings
 from workers.micro.plan import Situation, why_nothing_due
-from workers.micro.prospect import is_ruled_out
+from workers.micro.prospect import is_below_mark, prospect_of, tokens_until_due
 
 
 def ruled_out(database: Database, key: int, settings: CompressionSettings) -> tuple[bool, bool]:
-    """Whether sums rule a micro pass out, and whether the rows do."""
+    """Whether sums or the mark that earlier ones left rule a micro pass out, and whether the rows
+    do."""
     with database.read() as connection:
         situation = Situation.read(connection, database, key)
         enough = settings.micro_compact_min_tokens
         prospect = read_prospects(connection, [key], enough=enough)[key]
-        by_sums = is_ruled_out(prospect, situation.session, settings)
+        session = situation.session
+        view = messages.read_view(connection, key)
+        known = prospect_of(view, cursor=situation.cursor, enough=enough)
+        assert known == replace(prospect, marker=0)
+        by_sums = tokens_until_due(prospect, session, settings) > 0
+        by_sums |= is_below_mark(session, settings)
         return by_sums, why_nothing_due(connection, situation, settings) is not None

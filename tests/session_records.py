@@ -28,6 +28,7 @@ _BARE = SessionRecord(
     next_position=40,
     turns=10,
     turn_open=False,
+    micro_mark=None,
     live_messages=40,
     live_tokens=20_000,
     passes=0,

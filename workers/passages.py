@@ -34,6 +34,7 @@ _NAME = re.compile(r"[^\w.:/\-]+")
 # shorter than what these windows hold beyond that.
 _WINDOW = 65_536
 
+_ANY_MARK = "-" * MARK_CHARS
 _NAME_CHARS = 64
 _NAME_WINDOW = 4_096
 
@@ -82,9 +83,12 @@ def shown(given: Sequence[Passage], mark: str) -> str:
     return "\n".join(f"[{mark}] {one.label}\n{_body(one)}" for one in given)
 
 
-def passages_size(given: Sequence[Passage]) -> int:
-    """Count the characters that `given` take in a prompt."""
-    return len(shown(given, "-" * MARK_CHARS))
+def passages_size(given: Sequence[Passage], *, behind: int = 0) -> int:
+    """Count the characters that `given` take in a prompt, with the `behind` characters of those
+    that stand before them."""
+    sizes = [len(shown((one,), _ANY_MARK)) for one in given]
+    between = max(0, len(sizes) - (not behind))
+    return behind + sum(sizes) + between
 
 
 def fit(given: Sequence[Passage], limit_chars: int) -> tuple[Passage, ...]:

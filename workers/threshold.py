@@ -108,6 +108,9 @@ def stands_alone(key: str, model: str) -> bool:
 
     A border is where a letter or digit meets anything else, or the end of the name.
     """
+    if key not in model:
+        # Of most models none does, and every turn asks.
+        return False
     left = r"(?<![^\W_])" if key[0].isalnum() else ""
     right = r"(?![^\W_])" if key[-1].isalnum() else ""
     return re.search(f"{left}{re.escape(key)}{right}", model) is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from sqlalchemy import Connection
@@ -13,7 +13,7 @@ from storage import cursors, events, guards, jobs, sessions, signals
 from storage.cursors import CursorName
 from storage.events import Report
 from storage.guards import GuardName, GuardRecord
-from storage.jobs import Claim, DueJob, JobKind
+from storage.jobs import Claim, DueJob, JobKind, JobState
 from storage.prospects import Prospect, read_prospects
 from storage.sessions import SessionRecord
 from storage.signals import Signal, SignalKind
@@ -30,7 +30,7 @@ from workers.due import (
     prune_due,
 )
 from workers.micro.plan import Situation, why_nothing_due
-from workers.micro.prospect import is_ruled_out
+from workers.micro.prospect import is_below_mark, is_in_doubt, mark_of, tokens_until_due
 from workers.pruning.triggers import PRUNE_QUEUE, STRENGTH, PruneTrigger
 from workers.reported import current_prompt, recalibrated
 from workers.triggers import BATCH_QUEUE, RULES, Trigger
@@ -61,7 +61,8 @@ class Decision:
     `report` is the newest usage report since the last look and `calibration` what it taught. A
     batch pass covers what a micro pass would, so at most one of `batch` and `micro` is due; it
     prunes first itself, so `prune` is due without one alone. `codex` says that the gateway is to
-    have Codex compact its thread.
+    have Codex compact its thread. `mark` is what the session's live tokens must reach before
+    anybody asks again whether a micro pass is due, where that was found out.
     """
 
     load: Load
@@ -71,6 +72,7 @@ class Decision:
     micro: bool
     codex: bool
     prune: PruneTrigger | None = None
+    mark: str | None = None
 
     @property
     def turns(self) -> int:
@@ -110,11 +112,16 @@ def run_turns(
                 )
         carried = {claim.session_key: decisions[claim.session_key] for claim in held}
         # A turn that was closed since the read has set the job's `again`.
-        sessions.note_decided(connection, {key: of.turns for key, of in carried.items()})
+        sessions.note_decided(
+            connection,
+            {key: of.turns for key, of in carried.items()},
+            marks={key: of.mark for key, of in carried.items()},
+        )
         cursors.move_many(connection, {key: of.looked_up_to for key, of in carried.items()})
         shop.reach("before-commit")
         due = jobs.due_in_sessions(connection, database, list(carried))
     shop.reach("after-commit")
+    shop.finished.note(job_id for job_id, state in mine.items() if state is JobState.DONE)
     lost = {claim.job_id: TurnReport() for claim in claims if claim.job_id not in mine}
     return lost | {
         claim.job_id: TurnReport(tuple(due[claim.session_key]), told[claim.job_id])
@@ -135,14 +142,12 @@ def micro_is_due(session: SessionRecord, seen: int, settings: CompressionSetting
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """What is stored of a session besides its messages; `report` is one that was not read yet,
-    `prospect` None where micro-compaction is switched off."""
+    """What is stored of a session besides its messages; `report` is one that was not read yet."""
 
     session: SessionRecord
     cursors: Mapping[CursorName, int]
     guards: Mapping[GuardName, GuardRecord]
     report: Report | None
-    prospect: Prospect | None
 
     @property
     def rested(self) -> bool:
@@ -156,19 +161,20 @@ def _decide_all(shop: Workshop, connection: Connection, keys: Sequence[int]) -> 
     at = cursors.read_many(connection, keys)
     held = guards.read_many(connection, shop.database, keys)
     reports = events.unread_reports(connection, keys)
+    stored = {key: _Stored(one, at[key], held[key], reports.get(key)) for key, one in ones.items()}
+    decisions = {key: _decide(shop, connection, of) for key, of in stored.items()}
     settings = shop.settings.current().compression
-    # They are sums over what is live, and of use for a micro pass alone.
-    asked = keys if settings.micro_compact else ()
+    asked = [key for key, of in decisions.items() if of.micro]
     ahead = read_prospects(connection, asked, enough=settings.micro_compact_min_tokens)
-    return {
-        key: _decide(
-            shop, connection, _Stored(one, at[key], held[key], reports.get(key), ahead.get(key))
-        )
-        for key, one in ones.items()
+    looked = {
+        key: _look_ahead(connection, decisions[key], stored[key], prospect, settings)
+        for key, prospect in ahead.items()
     }
+    return decisions | looked
 
 
 def _decide(shop: Workshop, connection: Connection, stored: _Stored) -> Decision:
+    """Decide all but whether there is something for a micro pass to absorb."""
     settings = shop.settings.current().compression
     session, report, rested = stored.session, stored.report, stored.rested
     seen = stored.cursors[CursorName.TURNS]
@@ -188,15 +194,28 @@ def _decide(shop: Workshop, connection: Connection, stored: _Stored) -> Decision
         batch is None
         and (rested or micro_is_due(session, seen, settings))
         and micro_may_run(session, under)
-        and not (stored.prospect and is_ruled_out(stored.prospect, session, settings))
-        and not why_nothing_due(
-            connection,
-            Situation(session, stored.cursors[CursorName.MICRO], stored.guards),
-            settings,
-        )
+        and not is_below_mark(session, settings)
     )
     prune = prune_due(load, under) if batch is None else None
     return Decision(load, report, learned, batch, micro, codex_is_asked(load, under), prune)
+
+
+def _look_ahead(
+    connection: Connection,
+    decision: Decision,
+    stored: _Stored,
+    prospect: Prospect,
+    settings: CompressionSettings,
+) -> Decision:
+    """Whether there is something to absorb: by sums, and by a look at the rows where these were
+    wrong before."""
+    session = stored.session
+    if grows := tokens_until_due(prospect, session, settings):
+        return replace(decision, micro=False, mark=mark_of(session, settings, grows))
+    if not is_in_doubt(session, settings):
+        return decision
+    situation = Situation(session, stored.cursors[CursorName.MICRO], stored.guards)
+    return replace(decision, micro=not why_nothing_due(connection, situation, settings))
 
 
 def _carry_out(

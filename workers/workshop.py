@@ -13,6 +13,7 @@ from threading import Lock
 
 from storage.engine import Database
 from storage.jobs import Claim
+from workers.finished import Finished
 from workers.retry import RetryPolicy
 from workers.rota import Rota
 from workers.settings_file import SettingsSource
@@ -60,7 +61,8 @@ class Workshop:
     and once it is `out_of_time` what they have not finished either. `reach` is called with a name
     at each step of a job; a test breaks off there. `prune` is the first layer of a batch pass: it
     shortens old tool output of a claimed job's session, in a transaction of its own (ENGINE.md
-    §6.1). `rota` remembers whom this process served last; who holds `deciding` works turn jobs.
+    §6.1). `rota` remembers whom this process served last, `finished` the jobs that it has closed;
+    who holds `deciding` works turn jobs.
     """
 
     database: Database
@@ -75,6 +77,7 @@ class Workshop:
     reach: Callable[[str], None] = _pass_by
     prune: Callable[[Workshop, Claim], Pruned] = _prune_first
     rota: Rota = field(default_factory=Rota)
+    finished: Finished = field(default_factory=Finished)
     deciding: Lock = field(default_factory=Lock)
 
     @property

@@ -36,7 +36,8 @@ class JobKind(StrEnum):
 
 
 # Jobs of a newer version are left to its workers while both run.
-KNOWN_KIND = Job.kind.in_(list(JobKind))
+# As text: with parameters each run of a statement would spell the list out anew.
+KNOWN_KIND = sql(f"jobs.kind IN ({', '.join(repr(kind.value) for kind in JobKind)})")
 
 # A paused queue is neither rung for nor claimed from.
 NOT_PAUSED = sql(

@@ -34,10 +34,12 @@ from storage import (
     views,
 )
 from storage.audit import Which
+from storage.cursors import CursorName
 from storage.engine import Database
 from storage.jobs import Claim, JobKind
 from storage.overdue import Place
 from storage.prospects import read_prospects
+from storage.standing import read_standing
 from tests.conftest import RUN
 from tests.databases import fresh_database
 from tests.gateways import migrated
@@ -231,10 +233,7 @@ HOT: dict[str, tuple[Call, set[str]]] = {
         lambda d, c: messages.agent_rows(c, BUSY, start=ARCHIVED, before=10**9, limit=64),
         {"ix_messages_agent"},
     ),
-    "request_before": (
-        lambda d, c: messages.request_before(c, BUSY, ARCHIVED + 9),
-        {"ix_messages_turns"},
-    ),
+    "read_standing": (lambda d, c: read_standing(c, d, BUSY), set()),
     "turn_starts": (
         lambda d, c: messages.turn_starts(c, BUSY, newest=3),
         {"ix_messages_turns"},
@@ -325,6 +324,14 @@ HOT: dict[str, tuple[Call, set[str]]] = {
     ),
     "lock_many": (lambda d, c: sessions.lock_many(c, range(1, 17)), set()),
     "cursors_of_many": (lambda d, c: cursors.read_many(c, range(1, 17)), set()),
+    "move_cursors": (
+        lambda d, c: cursors.move_many(c, {n: {CursorName.TURNS: n} for n in range(1, 17)}),
+        set(),
+    ),
+    "note_decided": (
+        lambda d, c: sessions.note_decided(c, dict.fromkeys(range(1, 17), 1), {1: "[]"}),
+        set(),
+    ),
     "due_in_session": (lambda d, c: jobs.due_in_session(c, d, BUSY), {"uq_jobs_open"}),
     "renew": (lambda d, c: jobs.renew(c, d, CLAIM, lease_ms=1000), set()),
     "check_fence": (lambda d, c: jobs.check_fence(c, CLAIM), set()),

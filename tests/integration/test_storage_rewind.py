@@ -165,10 +165,7 @@ def test_turns_can_be_found_archived_or_live_but_not_once_rewound(session: Store
         assert not messages.starts_turn(connection, session.key, 4 * ROWS)
         assert not messages.starts_turn(connection, session.key, 3 * ROWS + 1)
         assert messages.newest_request(connection, session.key) == 3 * ROWS
-        before = messages.request_before(connection, session.key, 3 * ROWS)
-    assert before is not None
-    assert before.position == 2 * ROWS
-    assert before.message is not None
+        assert messages.newest_request(connection, session.key, before=3 * ROWS) == 2 * ROWS
 
 
 def test_another_session_is_left_alone(database: Database, session: StoredSession) -> None:

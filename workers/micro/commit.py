@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
@@ -25,6 +25,7 @@ from workers.micro.outcomes import (
     Skipped,
 )
 from workers.micro.plan import PassPlan
+from workers.micro.prospect import mark_of, tokens_until_due
 from workers.prompts import TEMPLATE_VERSION
 from workers.questions import BATCH_QUESTIONS
 from workers.summarising import SummariserError, Task
@@ -95,7 +96,13 @@ class Ending:
                 guards.clear(connection, key, *over)
             delta = tokens - plan.absorbed_tokens - (old.tokens if old else 0)
             after = sessions.count_change(
-                connection, key, messages=1 - len(gone), tokens=delta, passes=1, saved=-delta
+                connection,
+                key,
+                messages=1 - len(gone),
+                tokens=delta,
+                passes=1,
+                saved=-delta,
+                micro_mark=self._mark(before, tokens, delta),
             )
             due = None
             if plan.is_last and not self._is_too_long(answer):
@@ -105,6 +112,19 @@ class Ending:
                 self._conclude(connection, before, after, answer, summary_id)
         self.shop.reach("after-commit")
         return Absorbed(len(plan.rows), before.live_tokens, after.live_tokens, due)
+
+    def _mark(self, before: SessionRecord, marker: int, delta: int) -> str | None:
+        """The mark of a session that the last pass leaves; None where that has to be found out.
+
+        What was appended since the plan counts as growth.
+        """
+        plan = self.plan
+        if plan.prospect is None:
+            return None
+        size = plan.session.live_tokens + delta
+        left = replace(before, revision=before.revision + 1, live_tokens=size)
+        grows = tokens_until_due(replace(plan.prospect, marker=marker), left, plan.settings)
+        return mark_of(left, plan.settings, grows) if grows else None
 
     def _is_too_long(self, answer: StoredAnswer) -> bool:
         """Whether the next pass would have to rewrite the summary."""

@@ -18,6 +18,7 @@ from workers.lease import kept
 from workers.micro.commit import Ending, close_job
 from workers.micro.outcomes import Absorbed, Failed, HandedBack, NothingLeft, PassOutcome, Stale
 from workers.micro.plan import NothingDue, PassPlan, Situation, plan_pass
+from workers.micro.prospect import mark_of_doubt
 from workers.summarising import Stopped, SummariserError, Task
 from workers.told_passes import tell_discarded
 from workers.workshop import Workshop
@@ -97,9 +98,10 @@ def _plan(shop: Workshop, claim: Claim) -> tuple[PassPlan | NothingDue, StoredAn
     if not (settings.enabled and settings.micro_compact):
         return NothingDue("micro-compaction is switched off"), None
     with shop.database.read() as connection:
+        situation = Situation.read(connection, shop.database, claim.session_key)
         plan = plan_pass(
             connection,
-            Situation.read(connection, shop.database, claim.session_key),
+            situation,
             settings,
             input_chars=shop.summariser.room(
                 settings.micro_compact_defrag_threshold_tokens * 3 // 2
@@ -107,7 +109,7 @@ def _plan(shop: Workshop, claim: Claim) -> tuple[PassPlan | NothingDue, StoredAn
             fingerprint=shop.summariser.fingerprint,
             today=shop.today(),
         )
-        if isinstance(plan, NothingDue):
+        if isinstance(plan, NothingDue) or not situation.has_answers:
             return plan, None
         return plan, answers.find(connection, claim.session_key, plan.question)
 
@@ -148,13 +150,15 @@ def _leave(shop: Workshop, claim: Claim, outcomes: list[PassOutcome]) -> tuple[D
     database = shop.database
     with database.write() as connection:
         # Work that is made due meanwhile is either seen below or finds the job given up.
-        sessions.lock(connection, claim.session_key)
+        session = sessions.lock(connection, claim.session_key)
         match outcomes[-1]:
             case Failed():
                 pass
             case NothingLeft():
                 if len(outcomes) == 1:
                     note(shop, connection, claim, "nothing_due")
+                    doubt = mark_of_doubt(session, shop.settings.current().compression)
+                    sessions.set_micro_mark(connection, claim.session_key, doubt)
                 return close_job(shop, connection, claim)
             case _:
                 jobs.release(

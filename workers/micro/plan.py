@@ -12,17 +12,19 @@ from datetime import date
 
 from sqlalchemy import Connection
 
-from storage import cursors, guards, messages, sessions, views
-from storage.cursors import CursorName
+from storage import messages, views
 from storage.engine import Database
 from storage.guards import GuardName, GuardRecord
+from storage.prospects import Prospect
 from storage.rows import Kind, Row
 from storage.sessions import SessionRecord
+from storage.standing import read_standing
 from storage.views import View
 from workers.compression_settings import CompressionSettings
 from workers.due import Restraints, micro_may_run
 from workers.exchanges import Exchange, Found, LookFurther, TooLittle, Unit, find_exchanges
 from workers.limits import region_rules, session_threshold
+from workers.micro.prospect import prospect_of
 from workers.passages import fit, passage, passages, passages_size
 from workers.prompts import TEMPLATE_VERSION
 from workers.questions import question_key
@@ -59,7 +61,8 @@ class PassPlan:
     for `Task.DEFRAG` there are none and the marker stays. `marker` is the one that is replaced.
     `guards` are those that the session has. `cursor` is where the cursor would stand afterwards,
     be the rows absorbed or skipped; `is_last` says that too little for another pass would then be
-    left behind it.
+    left behind it, and `prospect` then what is left, where the whole view was read. `settings` are
+    those that it was decided by.
     """
 
     task: Task
@@ -77,24 +80,25 @@ class PassPlan:
     failures: int
     guards: frozenset[GuardName]
     is_last: bool
+    settings: CompressionSettings
+    prospect: Prospect | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What is stored of a session besides its messages; `cursor` is that of micro-compaction."""
+    """What is stored of a session besides its messages; `cursor` is that of micro-compaction,
+    `has_answers` says whether one may be kept for it."""
 
     session: SessionRecord
     cursor: int
     guards: Mapping[GuardName, GuardRecord]
+    has_answers: bool = True
 
     @classmethod
     def read(cls, connection: Connection, database: Database, key: int) -> Situation:
         """As it is stored. Raises `SessionNotFound`."""
-        return cls(
-            sessions.fetch(connection, key),
-            cursors.read(connection, key, CursorName.MICRO),
-            guards.read_all(connection, database, key),
-        )
+        found = read_standing(connection, database, key)
+        return cls(found.session, found.cursor, found.guards, found.has_answers)
 
 
 def plan_pass(
@@ -251,6 +255,13 @@ class _Planner:
         few = not left or sum(left) < self.settings.micro_compact_min_tokens
         return held.complete and few
 
+    def _left_behind(self, cursor: int) -> Prospect | None:
+        """What a next pass could absorb; None where not the whole view was read."""
+        if not self.view.is_whole:
+            return None
+        enough = self.settings.micro_compact_min_tokens
+        return prospect_of(self.view.last, cursor=cursor, enough=enough)
+
     def defrag(self) -> PassPlan:
         """A rewrite of the rolling summary alone."""
         size = estimate_text(self.previous)
@@ -274,6 +285,7 @@ class _Planner:
         failed = self.guards.get(GuardName.MICRO_FAILURES)
         first = min(row.position for row in taken)
         cursor = last + 1 if cut else max(last + 1, exchanges[-1].end)
+        is_last = self._would_be_the_last(chosen.held, cursor)
         return self._plan(
             Task.ABSORB,
             target=min(defrag_at * 3 // 4, max(replaced // 2, 1)),
@@ -284,7 +296,8 @@ class _Planner:
             place=last,
             tokens=tokens,
             cursor=cursor,
-            is_last=self._would_be_the_last(chosen.held, cursor),
+            is_last=is_last,
+            prospect=self._left_behind(cursor) if is_last else None,
             shown=shown,
             asked=question,
             failures=failed.count if failed and failed.subject == first else 0,
@@ -306,6 +319,7 @@ class _Planner:
         asked: str = "",
         failures: int = 0,
         is_last: bool = False,
+        prospect: Prospect | None = None,
     ) -> PassPlan:
         at = self.micro.position if self.micro else 0
         return PassPlan(
@@ -332,6 +346,8 @@ class _Planner:
             failures=failures,
             guards=frozenset(self.guards),
             is_last=is_last,
+            settings=self.settings,
+            prospect=prospect,
         )
 
     def _question_key(self, task: Task, rows: tuple[int, ...]) -> str:
@@ -433,24 +449,33 @@ class _Planner:
         Gives the rows taken, their passages, the first request, and whether something was left.
         """
         units = [unit for exchange in exchanges for unit in exchange.units]
+        request_of_first = self._request_of(exchanges[0])
         requests = [e.question.position for e in exchanges if e.question is not None]
+        if request_of_first is not None and request_of_first not in requests:
+            requests.append(request_of_first)
         found = self._read(units[:_UNITS_AT_ONCE], requests)
         asked = {position: passage(found[position]) for position in requests}
-        question = self._asked(exchanges[0], asked)
+        question = "" if request_of_first is None else asked[request_of_first].text
         contents = self._contents(units, found)
         taken: list[Row] = []
         shown: list[Passage] = []
+        size = 0
         for number, exchange in enumerate(exchanges):
             request = exchange.question if number else None
             before = [] if request is None else [asked[request.position]]
             for _ in exchange.units:
                 whole = next(contents)
-                more = [*shown, *before, *passages(whole)]
-                if taken and passages_size(more) > self.input_chars:
+                more = [*before, *passages(whole)]
+                size = passages_size(more, behind=size)
+                if taken and size > self.input_chars:
                     return taken, tuple(shown), question, True
                 taken.extend(whole)
+                shown.extend(more)
+                before = []
                 # Only a first unit can be too large by itself; that one is cut.
-                shown, before = list(fit(more, self.input_chars)), []
+                if size > self.input_chars:
+                    shown = list(fit(shown, self.input_chars))
+                    size = passages_size(shown)
         return taken, tuple(shown), question, False
 
     def _contents(self, units: Sequence[Unit], found: Mapping[int, Row]) -> Iterator[list[Row]]:
@@ -469,9 +494,8 @@ class _Planner:
         rows = messages.read_rows(self.connection, self.session.key, positions)
         return {row.position: row for row in rows}
 
-    def _asked(self, exchange: Exchange, asked: dict[int, Passage]) -> str:
+    def _request_of(self, exchange: Exchange) -> int | None:
+        """Position of what an exchange answers."""
         if exchange.question is not None:
-            return asked[exchange.question.position].text
-        first = exchange.units[0].rows[0].position
-        request = messages.request_before(self.connection, self.session.key, first)
-        return passage(request).text if request else ""
+            return exchange.question.position
+        return self.view.newest_request(before=exchange.units[0].rows[0].position)
