@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from storage.errors import DatabaseUnavailable, StorageError
+from storage.turnstile import Turnstile
 
 BUSY_SECONDS = 30
 CONNECT_SECONDS = 5
@@ -80,11 +81,13 @@ _CLOCKS = {
 class Database:
     """The shared database. Safe to use from many threads; open it anew after a fork.
 
-    `offset_ms` is added to the database's clock: tests move time with it.
+    `offset_ms` is added to the database's clock: tests move time with it. With a `turnstile`
+    threads use it one after the other.
     """
 
     engine: Engine
     offset_ms: int = 0
+    turnstile: Turnstile | None = None
 
     @property
     def dialect(self) -> str:
@@ -117,6 +120,7 @@ class Database:
         """
         is_postgresql = self.dialect == "postgresql"
         with (
+            self._turn(),
             self._failures_named(),
             self.engine.connect().execution_options(
                 **(_SNAPSHOT if is_postgresql else {})
@@ -135,8 +139,26 @@ class Database:
         """
         alone = _ALONE if self.dialect == "postgresql" else {}
         with (
+            self._turn(),
             self._failures_named(),
             self.engine.connect().execution_options(**alone) as connection,
+        ):
+            yield connection
+
+    @contextmanager
+    def store(self) -> Iterator[Connection]:
+        """A transaction of one statement, which on PostgreSQL begins and ends by itself.
+
+        Raises as `write` does.
+        """
+        if self.dialect != "postgresql":
+            with self.write() as connection:
+                yield connection
+            return
+        with (
+            self._turn(),
+            self._failures_named(_DOUBTFUL),
+            self.engine.connect().execution_options(**_ALONE) as connection,
         ):
             yield connection
 
@@ -149,6 +171,7 @@ class Database:
         a contradiction to what is stored, passes, freed of the values of rows.
         """
         with (
+            self._turn(),
             self._failures_named(),
             self.engine.connect().execution_options(**{_WRITING: True}) as connection,
             connection.begin() as transaction,
@@ -189,6 +212,9 @@ class Database:
     def close(self) -> None:
         """Close every connection."""
         self.engine.dispose()
+
+    def _turn(self) -> AbstractContextManager[None]:
+        return self.turnstile.passed() if self.turnstile else nullcontext()
 
     @contextmanager
     def _failures_named(self, outcome: str = _UNTOUCHED) -> Iterator[None]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from threading import Lock
 
 from celery import Celery
 
 from storage import migrate
+from storage.turnstile import Turnstile
 from tasks import batch, micro, prune, turns, upkeep
 from tasks.conclusion import WorkshopSource
 from tasks.settings import celery_settings
@@ -58,7 +60,8 @@ class ProcessWorkshop:
         settings = self._settings.current()
         # A job holds no connection while it waits for a model; its lease's keeper needs one.
         pool_size = settings.worker.concurrency + 2
-        database = migrate.open_ready(settings.database_url, pool_size=pool_size)
+        opened = migrate.open_ready(settings.database_url, pool_size=pool_size)
+        database = replace(opened, turnstile=Turnstile())
         return Workshop(
             database=database,
             settings=self._settings,

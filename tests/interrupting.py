@@ -34,7 +34,19 @@ class Interrupting(Database):
 
     @classmethod
     def of(cls, database: Database, points: int) -> Interrupting:
-        return cls(database.engine, database.offset_ms, Fuse(points))
+        return cls(database.engine, database.offset_ms, fuse=Fuse(points))
+
+    @contextmanager
+    def store(self) -> Iterator[Connection]:
+        if self.dialect != "postgresql":
+            with self.write() as connection:
+                yield connection
+            return
+        self.fuse.burn()
+        with Database.store(self) as connection:
+            yield connection
+            self.fuse.burn()
+        self.fuse.burn()
 
     @contextmanager
     def write(self) -> Iterator[Connection]:

@@ -27,7 +27,7 @@ def keep_answer(shop: Workshop, key: int, question: str, answer: StoredAnswer) -
     until = time.monotonic() + KEEP_SECONDS
     while True:
         try:
-            with shop.database.write() as connection:
+            with shop.database.store() as connection:
                 answers.keep(connection, shop.database, key, question, answer)
         except DatabaseUnavailable:
             if time.monotonic() > until:

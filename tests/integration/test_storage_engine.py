@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing, nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from storage import messages, sessions
 from storage.engine import PREPARE_THRESHOLD, Database, open_database
 from storage.errors import DatabaseUnavailable, StorageError
 from storage.jobs import JobKind
+from storage.turnstile import Turnstile
 from tests.at_once import at_once, succeeded
 from tests.chat import assistant, user
 from tests.gateways import migrated
@@ -268,3 +270,34 @@ def test_a_look_sees_what_is_stored_and_leaves_the_connection_as_it_was(
             assert count(connection, "messages") == before == 2 * number + 1
         with database.write() as connection:
             connection.execute(text("DELETE FROM messages WHERE position = :at"), {"at": -1})
+
+
+def test_one_statement_is_stored_without_more_ado_or_not_at_all(database: Database) -> None:
+    session = StoredSession.create(database)
+    for number in range(3):
+        with database.store() as connection:
+            sessions.set_micro_mark(connection, session.key, f"[{number}]")
+        with database.read() as connection:
+            assert sessions.fetch(connection, session.key).micro_mark == f"[{number}]"
+    with pytest.raises(IntegrityError), database.store() as connection:
+        connection.execute(text("UPDATE sessions SET owner = NULL"))
+    with database.read() as connection:
+        assert sessions.fetch(connection, session.key).micro_mark == "[2]"
+
+
+def test_threads_that_take_turns_are_as_safe_as_others(database: Database) -> None:
+    session = StoredSession.create(database)
+    in_turns = replace(database, turnstile=Turnstile())
+
+    def write() -> None:
+        with in_turns.write() as connection:
+            sessions.count_change(connection, session.key, messages=1, tokens=2)
+            # A read of its own within it neither waits nor sees it.
+            with in_turns.read() as other:
+                sessions.fetch(other, session.key)
+        with in_turns.look() as connection:
+            assert sessions.fetch(connection, session.key).live_messages
+
+    succeeded(at_once([write] * 16))
+    with database.read() as connection:
+        assert sessions.fetch(connection, session.key).live_messages == 16
