@@ -198,6 +198,7 @@ def _record(database: Database) -> tuple[Any, ...]:
 
 
 def fields(now: ColumnElement[int]) -> tuple[Any, ...]:
+    """What a `GuardRecord` is made of, in its order."""
     left = func.coalesce(Guard.until_at - now, literal(0, BigInteger))
     return (
         Guard.count.expression,

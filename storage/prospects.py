@@ -52,7 +52,7 @@ def read_prospects(
 
 @cache
 def _prospects(dialect: str) -> Any:
-    """The statement of `read_prospects`, built once: every turn job runs it."""
+    """The statement of `read_prospects`, built once: building takes longer than the database."""
     sessions, messages, cursors = table_of(Session), table_of(Message), table_of(Cursor)
     row, nothing = messages.c, literal(0, BigInteger)
     agents = case((sql(f"({AGENT_ROW})"), row.tokens), else_=nothing)

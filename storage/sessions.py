@@ -426,5 +426,6 @@ def _first(connection: Connection, query: Select[*tuple[Any, ...]]) -> SessionRe
 
 
 def record_of(row: Sequence[Any]) -> SessionRecord:
+    """The record of a row of `COLUMNS`."""
     values = dict(zip(_NAMES, row, strict=True))
     return SessionRecord(**{**values, "turn_open": bool(values["turn_open"])})

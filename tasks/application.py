@@ -9,7 +9,8 @@ from threading import Lock
 from celery import Celery
 
 from storage import migrate
-from storage.turnstile import Turnstile
+from storage.engine import Database
+from storage.turnstile import Turnstile, width_for
 from tasks import batch, micro, prune, turns, upkeep
 from tasks.conclusion import WorkshopSource
 from tasks.settings import celery_settings
@@ -60,8 +61,7 @@ class ProcessWorkshop:
         settings = self._settings.current()
         # A job holds no connection while it waits for a model; its lease's keeper needs one.
         pool_size = settings.worker.concurrency + 2
-        opened = migrate.open_ready(settings.database_url, pool_size=pool_size)
-        database = replace(opened, turnstile=Turnstile())
+        database = _in_turns(migrate.open_ready(settings.database_url, pool_size=pool_size))
         return Workshop(
             database=database,
             settings=self._settings,
@@ -69,3 +69,13 @@ class ProcessWorkshop:
             stopping=self._stopping,
             out_of_time=lambda: self._stopping.lasts(settings.worker.stop_seconds),
         )
+
+
+def _in_turns(database: Database) -> Database:
+    """The same database, which threads use one after the other unless it is far away."""
+    try:
+        width = width_for(database.way_seconds())
+    except BaseException:
+        database.close()
+        raise
+    return replace(database, turnstile=Turnstile(width))

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from threading import Lock
 
 REMEMBERED_SECONDS = 60.0
-"""Far shorter than records of finished jobs are kept: a database may give the number of a deleted
-one to another job."""
+"""Late rings come within seconds. A database that is put back to an earlier state gives numbers
+anew, and its workers need not be started anew for that."""
 
 REMEMBERED = 4096
 

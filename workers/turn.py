@@ -212,7 +212,7 @@ def _look_ahead(
     session = stored.session
     if grows := tokens_until_due(prospect, session, settings):
         return replace(decision, micro=False, mark=mark_of(session, settings, grows))
-    if not is_in_doubt(session, settings):
+    if not is_in_doubt(session):
         return decision
     situation = Situation(session, stored.cursors[CursorName.MICRO], stored.guards)
     return replace(decision, micro=not why_nothing_due(connection, situation, settings))

@@ -91,7 +91,7 @@ class Crew:
 
     def work(self, turns: Sequence[tuple[Session, Said]]) -> float:
         """Finish turns and work all that is due then; gives the seconds that the work took, from
-        the first ring that is taken to the last commit."""
+        the first ring that is taken to the last commit, with no ring for a turn left."""
 
         def fill() -> None:
             for session, said in turns:

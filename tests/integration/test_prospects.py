@@ -152,3 +152,24 @@ def test_where_sums_were_wrong_the_next_turns_look_at_the_rows(database_url: str
             said(play, session, 60)
         assert micro_jobs(play) > 1
         assert ("absorbed",) in play.rows("SELECT outcome FROM attempts")
+
+
+def test_a_view_that_changes_after_each_turn_makes_no_job_for_nothing_each_time(
+    database_url: str,
+) -> None:
+    with playing(database_url, **SMALL) as play:
+        session = play.gateway.open_session(context_window=1_000_000)
+        call = calling("c1", arguments=json.dumps({"text": "word " * 600}))
+        play.say(session, Turn([user("x"), call], []))
+        for number in range(40):
+            play.gateway.open_session(session.id, model=f"m{number % 2}", context_window=1_000_000)
+            said(play, session, 5)
+        assert play.rows("SELECT outcome FROM attempts") == [("nothing_due",)]
+
+
+def test_where_every_row_is_enough_there_is_one_job_for_nothing(database_url: str) -> None:
+    with playing(database_url, **{**SMALL, "micro_compact_min_tokens": 0}) as play:
+        session = play.gateway.open_session(context_window=1_000_000)
+        for _ in range(6):
+            said(play, session, 5)
+        assert play.rows("SELECT outcome FROM attempts") == [("nothing_due",)]

@@ -285,19 +285,36 @@ def test_one_statement_is_stored_without_more_ado_or_not_at_all(database: Databa
         assert sessions.fetch(connection, session.key).micro_mark == "[2]"
 
 
-def test_threads_that_take_turns_are_as_safe_as_others(database: Database) -> None:
+def test_a_database_that_cannot_be_reached_has_stored_nothing(tmp_path: Path) -> None:
+    for database in (
+        open_database("postgresql://u@127.0.0.1:1/none?connect_timeout=2"),
+        open_database(f"sqlite:///{tmp_path}"),
+    ):
+        with (
+            closing(database),
+            pytest.raises(DatabaseUnavailable, match="nothing was stored"),
+            database.store() as connection,
+        ):
+            connection.execute(text("SELECT 1"))
+
+
+def test_threads_that_take_turns_write_what_they_would_alone(database: Database) -> None:
     session = StoredSession.create(database)
-    in_turns = replace(database, turnstile=Turnstile())
+    in_turns = replace(database, turnstile=Turnstile(patience=10_000.0))
 
     def write() -> None:
         with in_turns.write() as connection:
             sessions.count_change(connection, session.key, messages=1, tokens=2)
-            # A read of its own within it neither waits nor sees it.
+            # A read within it waits for nobody, and sees none of it.
             with in_turns.read() as other:
-                sessions.fetch(other, session.key)
+                seen = sessions.fetch(other, session.key).live_messages
         with in_turns.look() as connection:
-            assert sessions.fetch(connection, session.key).live_messages
+            assert sessions.fetch(connection, session.key).live_messages > seen
 
     succeeded(at_once([write] * 16))
     with database.read() as connection:
         assert sessions.fetch(connection, session.key).live_messages == 16
+
+
+def test_the_way_to_a_database_on_the_same_machine_is_short(database: Database) -> None:
+    assert 0 < database.way_seconds() < 1

@@ -19,6 +19,7 @@ from tests.conversations import turn
 from tests.counting import counted
 from tests.gateways import gateway_on, rows_of, url_of
 from tests.play import Play, playing
+from workers.finished import Finished
 from workers.work import TOGETHER, Crashed, NotClaimed, Worked, work_in_turn
 from workers.workshop import Workshop
 
@@ -83,8 +84,16 @@ def test_each_is_decided_about_once_and_its_own_ring_comes_to_nothing(play: Play
     assert worked(play.shop, rings[0]).together == TOGETHER
     assert states(play) == ["done"] * TOGETHER + ["due"] * 4
     assert decided(play) == [1] * TOGETHER + [0] * 4
-    for job in rings[:TOGETHER]:
-        assert work_in_turn(play.shop, job) == NotClaimed()
+    # This process knows what it has closed; another one looks.
+    with counted(play.database) as looks:
+        for job in rings[:TOGETHER]:
+            assert work_in_turn(play.shop, job) == NotClaimed()
+    assert looks.statements == 0
+    other = replace(play.shop, finished=Finished())
+    with counted(play.database) as looks:
+        for job in rings[:TOGETHER]:
+            assert work_in_turn(other, job) == NotClaimed()
+    assert looks.statements == TOGETHER
     assert worked(play.shop, rings[TOGETHER]).together == 4
     assert states(play) == ["done"] * len(rings)
     assert decided(play) == [1] * len(rings)
@@ -125,6 +134,7 @@ def test_a_turn_that_is_finished_meanwhile_makes_its_job_due_again(play: Play) -
     assert [due.id for due in done.due] == [rings[1]]
     assert states(play) == ["done", "due", "done"]
     assert decided(play) == [1, 1, 1]
+    assert [job in play.shop.finished for job in rings] == [True, False, True]
     assert worked(play.shop, rings[1]).together == 1
     assert decided(play) == [1, 2, 1]
 

@@ -187,6 +187,9 @@ def test_any_transcript_becomes_bounded_passages(session: Any) -> None:
 def test_the_size_is_that_of_the_prompt() -> None:
     made = (Passage("user", "a"), Passage("assistant", "b", (("look", "{}"),)))
     assert passages_size(made) == len(shown(made, "0" * MARK_CHARS))
+    for cut in range(len(made) + 1):
+        before = passages_size(made[:cut])
+        assert passages_size(made[cut:], behind=before) == passages_size(made)
     assert shown(made, "0a") == "[0a] user\na\n[0a] assistant\nb\ncalls look: {}"
 
 

@@ -2,64 +2,102 @@
 
 from __future__ import annotations
 
-from threading import Event, Lock, Thread
+from collections.abc import Callable
+from threading import Barrier, Event, Lock, Thread
 
 import pytest
 
-from storage.turnstile import Turnstile
+from storage.turnstile import STATEMENT_SECONDS, Turnstile, width_for
 
 LONG = 30.0
+NEVER = 10_000.0
+"""Longer than any test may take: who waits so long fails it."""
 
 
-def test_one_thread_passes_at_a_time() -> None:
-    turnstile, busy = Turnstile(patience=LONG), Lock()
-    met: list[bool] = []
-
-    def pass_often() -> None:
-        for _ in range(200):
-            with turnstile.passed():
-                met.append(not busy.acquire(blocking=False))
-                if not met[-1]:
-                    busy.release()
-
-    threads = [Thread(target=pass_often) for _ in range(4)]
+def run(*calls: Callable[[], None]) -> None:
+    threads = [Thread(target=call, daemon=True) for call in calls]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(timeout=LONG)
-    assert met == [False] * 800
+        assert not thread.is_alive()
 
 
-def test_who_has_waited_long_enough_passes_too() -> None:
-    turnstile, inside, passed = Turnstile(patience=0.01), Event(), Event()
+@pytest.mark.parametrize("width", [1, 3])
+def test_no_more_threads_than_its_width_pass_at_a_time(width: int) -> None:
+    turnstile, counting = Turnstile(width, patience=NEVER), Lock()
+    inside = 0
+    met: list[int] = []
 
-    def stay() -> None:
+    def pass_often() -> None:
+        nonlocal inside
+        for _ in range(200):
+            with turnstile.passed():
+                with counting:
+                    inside += 1
+                    met.append(inside)
+                with counting:
+                    inside -= 1
+
+    run(*[pass_often] * 6)
+    assert len(met) == 1200
+    assert max(met) <= width
+
+
+def test_as_many_as_its_width_pass_together() -> None:
+    turnstile, together = Turnstile(3, patience=NEVER), Barrier(3)
+
+    def meet() -> None:
         with turnstile.passed():
-            inside.set()
-            assert passed.wait(LONG)
+            together.wait(LONG)
 
-    slow = Thread(target=stay)
-    slow.start()
+    run(meet, meet, meet)
+
+
+def test_one_that_is_stuck_holds_the_others_up_once() -> None:
+    turnstile, inside, passed = Turnstile(patience=0.05), Event(), Event()
+    stuck = Thread(target=lambda: _stay(turnstile, inside, passed), daemon=True)
+    stuck.start()
     assert inside.wait(LONG)
     with turnstile.passed():
-        passed.set()
-    slow.join(timeout=LONG)
-    # It did not let go of what the other one holds.
+        # Its patience is at an end; from now on nobody needs any.
+        turnstile._patience = NEVER
+    run(*[lambda: _pass(turnstile)] * 3)
+    passed.set()
+    stuck.join(timeout=LONG)
+    # And it takes nothing along that is another one's by now.
+    again, other = Event(), Event()
+    busy = Thread(target=lambda: _stay(turnstile, again, other), daemon=True)
+    busy.start()
+    assert again.wait(LONG)
+    assert not turnstile._has_room()
+    other.set()
+    busy.join(timeout=LONG)
+    assert turnstile._has_room()
+
+
+def _pass(turnstile: Turnstile) -> None:
     with turnstile.passed():
         pass
 
 
+def _stay(turnstile: Turnstile, inside: Event, until: Event) -> None:
+    with turnstile.passed():
+        inside.set()
+        assert until.wait(LONG)
+
+
 def test_a_turn_may_begin_within_another_one_and_ends_with_an_error() -> None:
-    turnstile = Turnstile(patience=LONG)
-    with pytest.raises(ZeroDivisionError), turnstile.passed(), turnstile.passed():
-        raise ZeroDivisionError
-    free = Event()
+    turnstile = Turnstile(patience=NEVER)
 
-    def pass_once() -> None:
-        with turnstile.passed():
-            free.set()
+    def fail() -> None:
+        with pytest.raises(ZeroDivisionError), turnstile.passed(), turnstile.passed():
+            raise ZeroDivisionError
 
-    other = Thread(target=pass_once)
-    other.start()
-    assert free.wait(LONG)
-    other.join(timeout=LONG)
+    run(fail)
+    assert turnstile._has_room()
+
+
+@pytest.mark.parametrize(("statements", "width"), [(0.0, 1), (0.9, 1), (1.1, 2), (10.5, 11)])
+def test_the_longer_the_way_the_more_pass(statements: float, width: int) -> None:
+    assert width_for(statements * STATEMENT_SECONDS) == width

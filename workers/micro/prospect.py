@@ -94,19 +94,21 @@ def mark_of_doubt(session: SessionRecord, settings: CompressionSettings) -> str:
 def is_below_mark(session: SessionRecord, settings: CompressionSettings) -> bool:
     """Whether the session's mark says that there is certainly no pass to make.
 
-    It holds while rows were only added: all else makes the revision grow.
+    It holds while rows were only added, and where the cursor moved on: all else makes the revision
+    grow.
     """
     at = _mark(session, settings)
     return at is not None and session.live_tokens < at
 
 
-def is_in_doubt(session: SessionRecord, settings: CompressionSettings) -> bool:
+def is_in_doubt(session: SessionRecord) -> bool:
     """Whether only a look at the rows can tell if there is a pass to make (`mark_of_doubt`).
 
-    Sums are hardly ever wrong, and the pass looks at the rows anyway. Where they were, the next
-    turns need not make a job for nothing too.
+    Where sums rule nothing out there mostly is one, and the pass looks at the rows anyway. Where it
+    has found nothing, the next turns would make a job for nothing each, whatever has changed in
+    between, until sums rule a pass out again or one leaves a mark.
     """
-    return _mark(session, settings) == _IN_DOUBT
+    return session.micro_mark is not None and json.loads(session.micro_mark)[0] == _IN_DOUBT
 
 
 def _mark(session: SessionRecord, settings: CompressionSettings) -> int | None:
