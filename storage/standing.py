@@ -20,12 +20,13 @@ from storage.sessions import SessionRecord
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A session with its guards, the cursor `micro` and whether answers are kept for it."""
+    """A session with its guards and the cursor `micro`; `has_answers` says whether some may be kept
+    for it."""
 
     session: SessionRecord
     cursor: int
     guards: Mapping[GuardName, GuardRecord]
-    has_answers: bool
+    has_answers: bool = True
 
 
 def read_standing(connection: Connection, database: Database, key: int) -> Standing:

@@ -7,8 +7,9 @@ from dataclasses import replace
 from storage import messages
 from storage.engine import Database
 from storage.prospects import read_prospects
+from storage.standing import read_standing
 from workers.compression_settings import CompressionSettings
-from workers.micro.plan import Situation, why_nothing_due
+from workers.micro.plan import why_nothing_due
 from workers.micro.prospect import is_below_mark, prospect_of, tokens_until_due
 
 
@@ -16,13 +17,13 @@ def ruled_out(database: Database, key: int, settings: CompressionSettings) -> tu
     """Whether sums or the mark that earlier ones left rule a micro pass out, and whether the rows
     do."""
     with database.read() as connection:
-        situation = Situation.read(connection, database, key)
+        standing = read_standing(connection, database, key)
         enough = settings.micro_compact_min_tokens
         prospect = read_prospects(connection, [key], enough=enough)[key]
-        session = situation.session
+        session = standing.session
         view = messages.read_view(connection, key)
-        known = prospect_of(view, cursor=situation.cursor, enough=enough)
+        known = prospect_of(view, cursor=standing.cursor, enough=enough)
         assert known == replace(prospect, marker=0)
         by_sums = tokens_until_due(prospect, session, settings) > 0
         by_sums |= is_below_mark(session, settings)
-        return by_sums, why_nothing_due(connection, situation, settings) is not None
+        return by_sums, why_nothing_due(connection, standing, settings) is not None

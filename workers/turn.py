@@ -17,6 +17,7 @@ from storage.jobs import Claim, DueJob, JobKind, JobState
 from storage.prospects import Prospect, read_prospects
 from storage.sessions import SessionRecord
 from storage.signals import Signal, SignalKind
+from storage.standing import Standing
 from workers import tracing
 from workers.calibration import Calibration
 from workers.compression_settings import CompressionSettings
@@ -29,7 +30,7 @@ from workers.due import (
     present_turn,
     prune_due,
 )
-from workers.micro.plan import Situation, why_nothing_due
+from workers.micro.plan import why_nothing_due
 from workers.micro.prospect import is_below_mark, is_in_doubt, mark_of, tokens_until_due
 from workers.pruning.triggers import PRUNE_QUEUE, STRENGTH, PruneTrigger
 from workers.reported import current_prompt, recalibrated
@@ -214,8 +215,8 @@ def _look_ahead(
         return replace(decision, micro=False, mark=mark_of(session, settings, grows))
     if not is_in_doubt(session):
         return decision
-    situation = Situation(session, stored.cursors[CursorName.MICRO], stored.guards)
-    return replace(decision, micro=not why_nothing_due(connection, situation, settings))
+    standing = Standing(session, stored.cursors[CursorName.MICRO], stored.guards)
+    return replace(decision, micro=not why_nothing_due(connection, standing, settings))
 
 
 def _carry_out(

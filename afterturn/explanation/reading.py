@@ -16,6 +16,7 @@ from storage.guards import GuardName, GuardRecord
 from storage.job_records import JobRecord
 from storage.messages import Amount
 from storage.sessions import SessionRecord
+from storage.standing import read_standing
 from storage.summaries import SummaryKind, SummaryRecord
 from workers.batch.outcomes import NothingToCompact
 from workers.batch.plan import Circumstances, plan_batch
@@ -28,7 +29,7 @@ from workers.due import Load, Restraints
 from workers.endpoints import EndpointError, chain_fingerprint, resolve_chain
 from workers.limits import region_rules, server_threshold
 from workers.managed import ManagedBy, managed_by
-from workers.micro.plan import Situation, why_nothing_due
+from workers.micro.plan import why_nothing_due
 from workers.pruning.outcomes import NothingToPrune
 from workers.pruning.plan import PrunePlan, plan_prune
 from workers.pruning.triggers import PRUNE_RULES
@@ -115,7 +116,7 @@ def read_explanation(
         models = tuple(Model(route, known.get(route or "")) for route in routes)
         shown = tuple(summaries.all_live(connection, key))
         load = _load(connection, session)
-        micro = why_nothing_due(connection, Situation.read(connection, database, key), compression)
+        micro = why_nothing_due(connection, read_standing(connection, database, key), compression)
         return Explanation(
             session=session,
             fullness=fullness,

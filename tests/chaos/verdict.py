@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from storage.engine import Database
+from storage.standing import read_standing
 from tests.chaos import checks, claims
 from tests.chaos.checks import Record
 from tests.chaos.claims import Claim
@@ -19,7 +20,7 @@ from tests.chaos.stage import Stage
 from tests.chaos.tally import Tally
 from tests.gateways import rows_of
 from workers.compression_settings import CompressionSettings
-from workers.micro.plan import Situation, why_nothing_due
+from workers.micro.plan import why_nothing_due
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,7 @@ def _left_undone(database: Database, keys: dict[str, int]) -> Iterator[str]:
     with database.read() as connection:
         for name, key in keys.items():
             if (
-                why_nothing_due(connection, Situation.read(connection, database, key), settings)
+                why_nothing_due(connection, read_standing(connection, database, key), settings)
                 is None
             ):
                 yield f"{name}: a micro pass is due and no job is open for it"

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from producers import Dialect, Session
 from storage import sessions
 from storage.rows import Row
+from storage.standing import read_standing
 from tests.conversations import turn
 from tests.play import Play, Turn, micro_markers, person_rows, playing, shape, turns_of
 from tests.strategies import Transcript, one_turn_transcripts, transcripts
@@ -22,7 +23,7 @@ from tests.validity import check_view
 from workers.limits import region_rules, session_threshold
 from workers.local_summariser import LocalSummariser
 from workers.marker import frame_tokens
-from workers.micro.plan import Situation, why_nothing_due
+from workers.micro.plan import why_nothing_due
 from workers.regions import head_end, tail_start
 from workers.rendering import render
 
@@ -193,7 +194,7 @@ def test_a_backlog_is_worked_off_by_one_job(transcript: Transcript) -> None:
             settings_now = play.shop.settings.current().compression
             assert (
                 why_nothing_due(
-                    connection, Situation.read(connection, play.database, session.key), settings_now
+                    connection, read_standing(connection, play.database, session.key), settings_now
                 )
                 is not None
             )

@@ -9,10 +9,11 @@ import pytest
 from producers import Session
 from storage import messages
 from storage.rows import Row
+from storage.standing import read_standing
 from tests.conversations import turn
 from tests.counting import counted
 from tests.play import Play, Turn, playing
-from workers.micro.plan import NothingDue, Situation, why_nothing_due
+from workers.micro.plan import NothingDue, why_nothing_due
 
 SETTINGS: dict[str, Any] = {"protect_last_n": 8, "threshold_tokens": 4000}
 
@@ -22,7 +23,7 @@ def decide(play: Play, session: Session) -> tuple[NothingDue | None, int]:
     settings = play.shop.settings.current().compression
     with counted(play.database) as work, play.database.read() as connection:
         found = why_nothing_due(
-            connection, Situation.read(connection, play.database, session.key), settings
+            connection, read_standing(connection, play.database, session.key), settings
         )
     return found, work.statements
 

@@ -11,13 +11,14 @@ from storage import answers, jobs, sessions
 from storage.answers import StoredAnswer
 from storage.errors import FenceLost
 from storage.jobs import Claim, DueJob, Ended
+from storage.standing import read_standing
 from workers.answers import accept
 from workers.closing import StaleError, note
 from workers.keeping import keep_answer
 from workers.lease import kept
 from workers.micro.commit import Ending, close_job
 from workers.micro.outcomes import Absorbed, Failed, HandedBack, NothingLeft, PassOutcome, Stale
-from workers.micro.plan import NothingDue, PassPlan, Situation, plan_pass
+from workers.micro.plan import NothingDue, PassPlan, plan_pass
 from workers.micro.prospect import mark_of_doubt
 from workers.summarising import Stopped, SummariserError, Task
 from workers.told_passes import tell_discarded
@@ -98,10 +99,10 @@ def _plan(shop: Workshop, claim: Claim) -> tuple[PassPlan | NothingDue, StoredAn
     if not (settings.enabled and settings.micro_compact):
         return NothingDue("micro-compaction is switched off"), None
     with shop.database.read() as connection:
-        situation = Situation.read(connection, shop.database, claim.session_key)
+        standing = read_standing(connection, shop.database, claim.session_key)
         plan = plan_pass(
             connection,
-            situation,
+            standing,
             settings,
             input_chars=shop.summariser.room(
                 settings.micro_compact_defrag_threshold_tokens * 3 // 2
@@ -109,7 +110,7 @@ def _plan(shop: Workshop, claim: Claim) -> tuple[PassPlan | NothingDue, StoredAn
             fingerprint=shop.summariser.fingerprint,
             today=shop.today(),
         )
-        if isinstance(plan, NothingDue) or not situation.has_answers:
+        if isinstance(plan, NothingDue) or not standing.has_answers:
             return plan, None
         return plan, answers.find(connection, claim.session_key, plan.question)
 

@@ -13,12 +13,11 @@ from datetime import date
 from sqlalchemy import Connection
 
 from storage import messages, views
-from storage.engine import Database
 from storage.guards import GuardName, GuardRecord
 from storage.prospects import Prospect
 from storage.rows import Kind, Row
 from storage.sessions import SessionRecord
-from storage.standing import read_standing
+from storage.standing import Standing
 from storage.views import View
 from workers.compression_settings import CompressionSettings
 from workers.due import Restraints, micro_may_run
@@ -84,26 +83,9 @@ class PassPlan:
     prospect: Prospect | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Situation:
-    """What is stored of a session besides its messages; `cursor` is that of micro-compaction,
-    `has_answers` says whether one may be kept for it."""
-
-    session: SessionRecord
-    cursor: int
-    guards: Mapping[GuardName, GuardRecord]
-    has_answers: bool = True
-
-    @classmethod
-    def read(cls, connection: Connection, database: Database, key: int) -> Situation:
-        """As it is stored. Raises `SessionNotFound`."""
-        found = read_standing(connection, database, key)
-        return cls(found.session, found.cursor, found.guards, found.has_answers)
-
-
 def plan_pass(
     connection: Connection,
-    situation: Situation,
+    standing: Standing,
     settings: CompressionSettings,
     *,
     input_chars: int,
@@ -115,7 +97,7 @@ def plan_pass(
     `input_chars` is what one request to the summariser may hold, `fingerprint` the summariser's,
     `today` the date for its prompt.
     """
-    planner = _planner(connection, situation, settings, input_chars=input_chars, today=today)
+    planner = _planner(connection, standing, settings, input_chars=input_chars, today=today)
     if isinstance(planner, NothingDue):
         return planner
     if not micro_may_run(planner.session, Restraints(settings, planner.guards, fingerprint)):
@@ -127,23 +109,23 @@ def plan_pass(
 
 
 def why_nothing_due(
-    connection: Connection, situation: Situation, settings: CompressionSettings
+    connection: Connection, standing: Standing, settings: CompressionSettings
 ) -> NothingDue | None:
     """Why no pass can be made now; None when one can, guards apart. Reads no text of messages."""
-    planner = _planner(connection, situation, settings, input_chars=0, today=date.min)
+    planner = _planner(connection, standing, settings, input_chars=0, today=date.min)
     chosen = planner if isinstance(planner, NothingDue) else planner.choose()
     return chosen if isinstance(chosen, NothingDue) else None
 
 
 def _planner(
     connection: Connection,
-    situation: Situation,
+    standing: Standing,
     settings: CompressionSettings,
     *,
     input_chars: int,
     today: date,
 ) -> _Planner | NothingDue:
-    session = situation.session
+    session = standing.session
     try:
         threshold = session_threshold(session, settings)
     except NoUsableWindowError as error:
@@ -161,8 +143,8 @@ def _planner(
         threshold=threshold.tokens,
         micro=next((m for m in reversed(markers) if m.kind is Kind.MICRO), None),
         batch=next((m for m in reversed(markers) if m.kind is Kind.BATCH), None),
-        cursor=situation.cursor,
-        guards=situation.guards,
+        cursor=standing.cursor,
+        guards=standing.guards,
         input_chars=input_chars,
         today=today,
     )
