@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+import pytest
+
 from producers import Session, SignalKind, Status
 from storage.engine import Database
 from storage.guards import GuardName
@@ -134,6 +136,8 @@ def test_a_failure_holds_back_until_a_person_asks(database: Database) -> None:
         assert len(model.requests) > asked
 
 
+# Channels are the same in all databases of a Redis, so not in two processes at once.
+@pytest.mark.xdist_group("pushes")
 def test_the_worker_pushes_what_it_tells(database: Database, redis_url: str) -> None:
     with (
         scene(database, progress_notices=True) as (play, session),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -28,6 +29,13 @@ SLOW_POLL = 60.0
 
 FAST_POLL = 0.02
 NOWHERE = "redis://127.0.0.1:1/0"
+
+
+@pytest.fixture
+def owner() -> str:
+    """One of his own for each test: the channels of a Redis are the same in all of its databases,
+    and tests run in several processes."""
+    return f"owner {uuid.uuid4().hex}"
 
 
 @pytest.fixture
@@ -202,11 +210,11 @@ class TestListening:
 
 
 class TestPushing:
-    def test_is_heard_at_once(self, database: Database, redis_url: str) -> None:
-        with gateway_on(url_of(database), broker_url=redis_url) as gateway:
+    def test_is_heard_at_once(self, database: Database, redis_url: str, owner: str) -> None:
+        with gateway_on(url_of(database), owner=owner, broker_url=redis_url) as gateway:
             session = gateway.open_session("s")
             with listening(gateway, poll_seconds=SLOW_POLL) as heard:
-                wait_until(lambda: subscribers(redis_url, "local") == 1, "the subscription")
+                wait_until(lambda: subscribers(redis_url, owner) == 1, "the subscription")
                 for number in range(3):
                     signal = emit(database, session, number=number)
                     assert publish(redis_url, [signal]) == 1
@@ -221,34 +229,40 @@ class TestPushing:
             assert heard[3:] == [silent, last]
 
     def test_goes_to_the_owners_channel_as_json_and_quiet_ones_to_nobody(
-        self, gateway: Gateway, database: Database, session: Session, redis_url: str
+        self, database: Database, redis_url: str, owner: str
     ) -> None:
+        with gateway_on(url_of(database), owner=owner) as gateway:
+            session = gateway.open_session("s")
         quiet = emit(database, session, SignalKind.STARTED, quiet=True)
         loud = emit(database, session, SignalKind.COOLDOWN, until=17)
         with redis.Redis.from_url(redis_url) as client, client.pubsub() as channels:
-            channels.subscribe(signal_channel("local"))
-            wait_until(lambda: subscribers(redis_url, "local") == 1, "the subscription")
+            channels.subscribe(signal_channel(owner))
+            wait_until(lambda: subscribers(redis_url, owner) == 1, "the subscription")
             assert publish(redis_url, [quiet, loud]) == 1
             pushed: list[Any] = []
             wait_until(lambda: received(channels, pushed), "the push")
         assert from_json(pushed[0]) == loud
 
-    def test_that_is_no_signal_only_means_to_look(self, database: Database, redis_url: str) -> None:
-        with gateway_on(url_of(database), broker_url=redis_url) as gateway:
-            session = gateway.open_session("s")
-            with listening(gateway, poll_seconds=SLOW_POLL) as heard:
-                wait_until(lambda: subscribers(redis_url, "local") == 1, "the subscription")
-                signal = emit(database, session)
-                with redis.Redis.from_url(redis_url) as client:
-                    client.publish(signal_channel("local"), b"\xff\x00 nonsense")
-                wait_until(lambda: heard == [signal], "the signal")
-
-    def test_works_for_owners_of_any_name(self, database: Database, redis_url: str) -> None:
-        owner = "ün\ud800"
+    def test_that_is_no_signal_only_means_to_look(
+        self, database: Database, redis_url: str, owner: str
+    ) -> None:
         with gateway_on(url_of(database), owner=owner, broker_url=redis_url) as gateway:
             session = gateway.open_session("s")
             with listening(gateway, poll_seconds=SLOW_POLL) as heard:
                 wait_until(lambda: subscribers(redis_url, owner) == 1, "the subscription")
+                signal = emit(database, session)
+                with redis.Redis.from_url(redis_url) as client:
+                    client.publish(signal_channel(owner), b"\xff\x00 nonsense")
+                wait_until(lambda: heard == [signal], "the signal")
+
+    def test_works_for_owners_of_any_name(
+        self, database: Database, redis_url: str, owner: str
+    ) -> None:
+        name = f"ün\ud800 {owner}"
+        with gateway_on(url_of(database), owner=name, broker_url=redis_url) as gateway:
+            session = gateway.open_session("s")
+            with listening(gateway, poll_seconds=SLOW_POLL) as heard:
+                wait_until(lambda: subscribers(redis_url, name) == 1, "the subscription")
                 signal = emit(database, session)
                 assert publish(redis_url, [signal]) == 1
                 wait_until(lambda: heard == [signal], "the signal")
