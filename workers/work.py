@@ -5,10 +5,9 @@ from __future__ import annotations
 import logging
 import time
 import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from threading import Lock
 from typing import TypeAlias
 
 from sqlalchemy import Connection
@@ -36,11 +35,6 @@ log = logging.getLogger(__name__)
 TOGETHER = 64
 """Turn jobs at most that one claim takes. Enough that the claim and its commits cost each little,
 and few enough that they are done within some tens of milliseconds: others wait for their rows."""
-
-PATIENCE_SECONDS = 0.25
-"""How long a thread waits for another that decides about turns. That is work of milliseconds which
-keeps a processor busy: threads of one process only hinder each other at it, and one takes along
-what the others were rung for."""
 
 JobOutcome: TypeAlias = PassOutcome | BatchOutcome | PruneOutcome
 """What became of one pass of a job."""
@@ -104,14 +98,7 @@ def work_in_turn(shop: Workshop, job_id: int) -> NotClaimed | Worked | Crashed:
     not due any more comes to nothing: every due job has a ring of its own.
     """
     rung = _rung(shop, job_id)
-    if rung is None:
-        return NotClaimed()
-    if rung.job.kind is not JobKind.TURN:
-        return _work_for(shop, rung)
-    with _one_at_a_time(shop.deciding) as waited:
-        # Who was before may have taken it along.
-        again = _rung(shop, job_id) if waited else rung
-        return NotClaimed() if again is None else _work_for(shop, again)
+    return NotClaimed() if rung is None else _work_for(shop, rung)
 
 
 def _rung(shop: Workshop, job_id: int) -> Choice | None:
@@ -120,19 +107,6 @@ def _rung(shop: Workshop, job_id: int) -> Choice | None:
         return None
     with shop.database.look() as connection:
         return jobs.rung(connection, shop.database, job_id)
-
-
-@contextmanager
-def _one_at_a_time(lock: Lock) -> Iterator[bool]:
-    """Wait for the thread that is at it; gives whether it had to. Not for ever: it may wait itself,
-    for a session's row."""
-    waited = not lock.acquire(blocking=False)
-    holds = not waited or lock.acquire(timeout=PATIENCE_SECONDS)
-    try:
-        yield waited
-    finally:
-        if holds:
-            lock.release()
 
 
 def _work_for(shop: Workshop, rung: Choice) -> NotClaimed | Worked | Crashed:
@@ -145,7 +119,8 @@ def _work_for(shop: Workshop, rung: Choice) -> NotClaimed | Worked | Crashed:
         # Somebody else was faster, or the session is being worked on.
         return NotClaimed() if choice is rung else work(shop, job_id)
     done = _worked_together(shop, claim, alike) if alike else _worked(shop, claim)
-    if any(job_id == taken.job_id for taken in (claim, *alike)):
+    # Another thread may have taken it along meanwhile.
+    if job_id in shop.finished or any(job_id == taken.job_id for taken in (claim, *alike)):
         return done
     return replace(done, due=(rung.job, *done.due))
 

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from random import Random
-from threading import Lock
 
 from storage.engine import Database
 from storage.jobs import Claim
@@ -61,8 +60,7 @@ class Workshop:
     and once it is `out_of_time` what they have not finished either. `reach` is called with a name
     at each step of a job; a test breaks off there. `prune` is the first layer of a batch pass: it
     shortens old tool output of a claimed job's session, in a transaction of its own (ENGINE.md
-    §6.1). `rota` remembers whom this process served last, `finished` the jobs that it has closed;
-    who holds `deciding` works turn jobs.
+    §6.1). `rota` remembers whom this process served last, `finished` the jobs that it has closed.
     """
 
     database: Database
@@ -78,7 +76,6 @@ class Workshop:
     prune: Callable[[Workshop, Claim], Pruned] = _prune_first
     rota: Rota = field(default_factory=Rota)
     finished: Finished = field(default_factory=Finished)
-    deciding: Lock = field(default_factory=Lock)
 
     @property
     def actor(self) -> str:

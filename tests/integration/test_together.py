@@ -253,14 +253,3 @@ def test_a_thread_that_is_rung_for_meanwhile_finds_its_job_taken_along(play: Pla
     other.join(timeout=30)
     assert found == [NotClaimed()]
     assert (done.together, states(play)) == (3, ["done"] * 3)
-
-
-def test_no_thread_waits_for_another_for_ever(play: Play) -> None:
-    rings = talk(play, 1)
-    found: list[object] = []
-    with play.shop.deciding:
-        other = Thread(target=lambda: found.append(worked(play.shop, rings[0])))
-        other.start()
-        other.join(timeout=30)
-        assert states(play) == ["done"]
-    assert len(found) == 1
