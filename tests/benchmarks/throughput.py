@@ -23,8 +23,10 @@ _TOKENS_OF_A_PAST_TURN = 4000
 absorbed: its tail is a fifth of the threshold, and a made-up turn has some 550 tokens."""
 _PAST = 1 / 5
 """Of the window, in tokens: twice a tail."""
-_MORE = 4
-"""Times as many sessions with real turns, since most of these are short work."""
+_MORE = 10
+"""Times as many sessions with real turns: most of these are short work, and what the workers have
+to do must last long enough that its beginning and end, when one of them stands still, weigh little.
+"""
 _WARM_UPS = 3
 """Rounds until every connection has planned what it will run."""
 _WORDS = QUESTION.words
