@@ -44,6 +44,7 @@ from tests.model_behaviours import (
     WrongScript,
 )
 from tests.model_server import ModelServer
+from tests.waiting import wait_until
 from tests.workplace import SLACK_MS, Workplace, desk, structured, told
 from workers.batch.outcomes import Compacted, Folded, GaveUp, Healed
 from workers.micro.outcomes import Failed
@@ -213,7 +214,10 @@ class Scene:
         assert all(one.tokens_before == one.tokens_after for one in failed)
         if self.endpoint.model is None:
             return
-        asked = [json.dumps(request["messages"]) for request in self.endpoint.model.requests]
+        # A server that is given up at once may read what it was sent only then.
+        served = self.endpoint.model.requests
+        wait_until(lambda: len(served) >= fault.requests, "every request arrives")
+        asked = [json.dumps(request["messages"]) for request in served]
         assert len(asked) == fault.requests
         # What was too long is never sent again as it was; all else may be answered next time.
         too_long = fault.error_class is ErrorClass.CONTEXT_OVERFLOW
