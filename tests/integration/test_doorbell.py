@@ -59,19 +59,17 @@ def due_jobs(database: Database) -> set[tuple[str, int]]:
 
 
 def finish_turns(gateway: Gateway, sessions: list[Session], turns: int) -> list[float]:
-    """Finish `turns` turns over the sessions; gives how long each took, shortest first."""
+    """Finish `turns` turns over the sessions; gives how long each took, shortest first.
+
+    A share of 99 % is the slowest of all of 100 turns, and a disk may be busy for a moment: tests
+    finish more.
+    """
     took = []
     for number in range(turns):
         started = time.perf_counter()
         gateway.finalize_turn(sessions[number % len(sessions)], turn(number))
         took.append(time.perf_counter() - started)
     return sorted(took)
-
-
-def usual(took: list[float]) -> float:
-    """How long nine of ten took at most. A broker that is waited for holds every turn up, a disk
-    that is busy for a moment one of them; what the slowest take is measured in the benchmarks."""
-    return took[len(took) * 9 // 10]
 
 
 def ring_later(url: str, broker_url: str) -> int:
@@ -151,7 +149,7 @@ def test_a_broker_that_refuses_costs_the_gateway_nothing(
     with closing_in_time(gateway):
         sessions = [gateway.open_session(f"s{number}") for number in range(5)]
         took = finish_turns(gateway, sessions, 200)
-    assert usual(took) < FAST_SECONDS
+    assert took[int(0.99 * len(took))] < FAST_SECONDS
     own_redis.start()
     assert ring_later(sqlite_url, own_redis.url) == 5
     assert rung(own_redis.url) == due_jobs(database)
@@ -168,7 +166,7 @@ def test_a_broker_that_hangs_costs_the_gateway_nothing(
         # Hangs with a connection that was good a moment ago.
         own_redis.pause()
         took = finish_turns(gateway, sessions, 300)
-    assert usual(took) < FAST_SECONDS
+    assert took[int(0.99 * len(took))] < FAST_SECONDS
     own_redis.resume()
     assert ring_later(sqlite_url, own_redis.url) == 5
     assert rung(own_redis.url) == due_jobs(database)
@@ -180,8 +178,8 @@ def test_a_broker_that_hangs_from_the_start_costs_the_gateway_nothing(
     own_redis.pause()
     gateway = Gateway(Settings(database_url=sqlite_url, broker_url=own_redis.url))
     with closing_in_time(gateway):
-        took = finish_turns(gateway, [gateway.open_session("s")], 100)
-    assert usual(took) < FAST_SECONDS
+        took = finish_turns(gateway, [gateway.open_session("s")], 200)
+    assert took[int(0.99 * len(took))] < FAST_SECONDS
 
 
 def test_a_broker_that_is_killed_between_two_turns_is_rung_again_when_it_is_back(
@@ -193,7 +191,7 @@ def test_a_broker_that_is_killed_between_two_turns_is_rung_again_when_it_is_back
         finish_turns(gateway, sessions, 5)
         wait_until(lambda: len(rung(own_redis.url)) == 5, "every ring arrives")
         own_redis.kill()
-        took = finish_turns(gateway, sessions, 50)
+        took = finish_turns(gateway, sessions, 200)
         own_redis.start()
         assert rung(own_redis.url) == set()
         finish_turns(gateway, sessions[:1], 1)
@@ -201,7 +199,7 @@ def test_a_broker_that_is_killed_between_two_turns_is_rung_again_when_it_is_back
             database, "SELECT id FROM jobs WHERE session_key = :key", key=sessions[0].key
         )
         wait_until(lambda: ("turns", job) in rung(own_redis.url), "the new turn rings")
-        assert usual(took) < FAST_SECONDS
+        assert took[int(0.98 * len(took))] < FAST_SECONDS
     ring_later(sqlite_url, own_redis.url)
     assert rung(own_redis.url) == due_jobs(database)
 

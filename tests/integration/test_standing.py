@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from sqlalchemy import text
 
 from storage import answers, cursors, guards, sessions
 from storage.answers import StoredAnswer
@@ -58,7 +59,10 @@ def test_one_statement_gives_session_cursor_guards_and_whether_there_are_answers
 def test_guards_of_a_newer_version_are_left_alone(database: Database) -> None:
     session = StoredSession.create(database)
     with database.write() as connection:
-        guards.put(connection, database, session.key, "of_tomorrow")  # type: ignore[arg-type]
+        connection.execute(
+            text("INSERT INTO guards (session_key, name, updated_at) VALUES (:key, :name, 0)"),
+            {"key": session.key, "name": "of_tomorrow"},
+        )
     assert at_once(database, session.key).guards == {}
 
 
