@@ -18,7 +18,7 @@ from functools import lru_cache
 
 from storage.search.stems import stem
 
-RULES = "1"
+RULES = "2"
 """Version of the cut. An index tells with which one it was made."""
 
 MOST_WORD = 64
