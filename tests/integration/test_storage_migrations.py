@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+import shutil
 from pathlib import Path
 
 import pytest
@@ -15,19 +15,42 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
-from storage import migrate, pruned, sessions
+from storage import migrate
 from storage.engine import Database, open_database
 from storage.errors import SchemaOutdated, StorageError
-from storage.jobs import JobKind
 from storage.models import Base
-from storage.pruned import ShortForm
-from tests.chat import assistant, calling, result, user
+from tests.chat import assistant, user
 from tests.processes import Processes
 from tests.reflected_rows import Rows, fill, hold, read, reflect
 from tests.stored_session import StoredSession
 
-REVISIONS = migrate.revisions()
-STEPS = list(pairwise(REVISIONS))
+FIRST = migrate.revisions()[0]
+LATER = """
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "later"
+down_revision = "%s"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.create_table("extras", sa.Column("name", sa.Text(), primary_key=True))
+    op.add_column("sessions", sa.Column("extra", sa.Text(), nullable=True))
+    with op.batch_alter_table("summaries") as batch:
+        batch.alter_column("model", existing_type=sa.Text(), new_column_name="model_name")
+
+
+def downgrade() -> None:
+    with op.batch_alter_table("summaries") as batch:
+        batch.alter_column("model_name", existing_type=sa.Text(), new_column_name="model")
+    op.drop_column("sessions", "extra")
+    op.drop_table("extras")
+"""
+"""A revision after the newest one: a table, a column, and a change for which SQLite copies."""
 
 AT_ONCE = """
 import pathlib, sys, time
@@ -41,6 +64,16 @@ migrate.upgrade(database)
 migrate.ensure(database)
 print(migrate.current(database), flush=True)
 """
+
+
+@pytest.fixture
+def later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A version of the program whose newest revision is `later`."""
+    folder = tmp_path / "migrations"
+    shutil.copytree(Path(migrate.__file__).parent / "migrations", folder)
+    (folder / "versions" / "later.py").write_text(LATER % migrate.head())
+    monkeypatch.setattr(migrate, "_FOLDER", folder)
+    return "later"
 
 
 @pytest.fixture
@@ -70,11 +103,6 @@ def make_newer(database: Database) -> None:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
 
 
-def test_there_is_a_revision_to_come_from() -> None:
-    assert len(STEPS) >= 1
-    assert migrate.head() == REVISIONS[-1]
-
-
 def test_migrated_tables_are_those_of_the_models(empty: Database) -> None:
     migrate.upgrade(empty)
     # SQLite gives every default back as text in quotes, which counts as another one.
@@ -97,101 +125,46 @@ def test_migrated_tables_are_those_of_the_models(empty: Database) -> None:
     empty.close()
 
 
-@pytest.mark.parametrize("older", REVISIONS[:-1])
-def test_rows_of_an_older_revision_are_all_there_afterwards(empty: Database, older: str) -> None:
-    migrate.upgrade(empty, older)
+def test_rows_of_an_older_revision_are_all_there_afterwards(empty: Database, later: str) -> None:
+    migrate.upgrade(empty, FIRST)
     before = fill_tables(empty)
     assert all(before.values())
     migrate.upgrade(empty)
     now = contents(empty)
-    assert before.keys() <= now.keys()
+    assert before.keys() < now.keys()
+    for row in now["summaries"]:
+        row["model"] = row.pop("model_name")
     assert hold(now, before)
-    assert migrate.current(empty) == migrate.head()
+    assert migrate.current(empty) == migrate.head() == later
     empty.close()
 
 
-def test_a_conversation_of_the_first_revision_goes_on_after_the_upgrade(empty: Database) -> None:
-    migrate.upgrade(empty, "0001")
-    with empty.write() as connection:
-        for statement in FIRST_REVISION:
-            connection.execute(text(statement))
-    migrate.upgrade(empty)
-
-    session = StoredSession(empty, 1)
-    assert [(row.position, row.message) for row in session.view()] == [
-        (0, user("old request")),
-        (1, None),
-        (2, assistant("old answer")),
-    ]
-    assert session.view()[1].summary == "old summary"
-    assert session.append([user("new")]) == range(3, 4)
-    assert session.make_due().session == session.record().id
-    undone = session.undo()
-    assert undone is not None
-    assert undone.rows_restored == 1
-    assert [row.position for row in session.view()] == [0, 1, 2, 3]
-    empty.close()
-
-
-FIRST_REVISION = (
-    "INSERT INTO sessions (owner, id, source, next_position, turns, live_messages, live_tokens,"
-    " started_at, active_at) VALUES ('o', 's', 'cli', 3, 1, 3, 30, 5, 6)",
-    "INSERT INTO summaries (session_key, kind, status, text, tokens, first_position,"
-    " last_position, cursor_before, template, model, created_at)"
-    " VALUES (1, 'micro', 'live', 'old summary', 10, 1, 1, 0, 't', 'm', 6)",
-    "INSERT INTO messages (session_key, position, role, origin, opens_turn, tokens, content,"
-    " created_at) VALUES (1, 0, 'user', 'person', 1, 10, 'old request', 6)",
-    "INSERT INTO messages (session_key, position, role, tokens, content, created_at, active,"
-    " compacted, absorbed_by) VALUES (1, 1, 'assistant', 10, 'absorbed', 6, 0, 1, 1)",
-    "INSERT INTO messages (session_key, position, kind, tokens, summary_id, created_at)"
-    " VALUES (1, 1, 'micro', 10, 1, 6)",
-    "INSERT INTO messages (session_key, position, role, tokens, content, created_at)"
-    " VALUES (1, 2, 'assistant', 10, 'old answer', 6)",
-    "INSERT INTO cursors (session_key, name, position) VALUES (1, 'micro', 2)",
-)
-
-
-@pytest.mark.parametrize(("older", "newer"), STEPS)
-def test_a_step_back_drops_what_is_newer_and_keeps_the_rest(
-    empty: Database, older: str, newer: str
+def test_a_conversation_of_an_older_revision_goes_on_after_the_upgrade(
+    empty: Database, later: str
 ) -> None:
-    migrate.upgrade(empty, newer)
-    fill_tables(empty)
-    if newer == "0005":
-        # What an older version shows of a pruned row has its own test.
-        with empty.write() as connection:
-            connection.execute(text("UPDATE messages SET pruned = NULL"))
-    before = contents(empty)
-    migrate.downgrade(empty, older)
-    assert migrate.current(empty) == older
-    now = contents(empty)
-    assert columns(now) < columns(before)
-    assert hold(now, before)
-    migrate.upgrade(empty, newer)
-    assert contents(empty).keys() == before.keys()
+    migrate.upgrade(empty, FIRST)
+    session = StoredSession.create(empty)
+    session.append([user("old request"), assistant("old answer")])
+    migrate.upgrade(empty)
+    assert [row.message for row in session.view()] == [user("old request"), assistant("old answer")]
+    assert session.append([user("new")]) == range(2, 3)
+    assert session.make_due().session == session.record().id
+    assert migrate.current(empty) == later
     empty.close()
 
 
-def test_an_older_version_counts_what_it_shows_in_full_again(empty: Database) -> None:
+def test_a_step_back_drops_what_is_newer_and_keeps_the_rest(empty: Database, later: str) -> None:
+    migrate.upgrade(empty, FIRST)
+    before = fill_tables(empty)
     migrate.upgrade(empty)
-    session = StoredSession.create(empty)
-    session.append([user("look"), calling("c"), result("c", "x" * 40), assistant("found")])
-    session.append([user("rewound"), assistant("gone")])
-    whole = session.record().live_tokens
-    with empty.write() as connection:
-        sessions.lock(connection, session.key)
-        short = ShortForm(2, {"role": "tool", "tool_call_id": "c", "content": "⟦…⟧"}, 7, 3)
-        assert pruned.shorten(connection, session.key, [short]) == 1
-        sessions.count_change(connection, session.key, messages=0, tokens=-3)
-    session.make_due(JobKind.PRUNE)
-    tokens = [row["tokens"] for row in contents(empty)["messages"]]
-    migrate.downgrade(empty, "0004")
+    assert "extras" in contents(empty)
+    migrate.downgrade(empty, FIRST)
+    assert migrate.current(empty) == FIRST
     now = contents(empty)
-    assert now["sessions"][0]["live_tokens"] == whole
-    assert [row["tokens"] for row in now["messages"]] == [
-        each + (3 if place == 2 else 0) for place, each in enumerate(tokens)
-    ]
-    assert [row["kind"] for row in now["jobs"]] == []
+    assert columns(now) == columns(before)
+    assert hold(now, before)
+    migrate.upgrade(empty)
+    assert migrate.current(empty) == later
     empty.close()
 
 
@@ -226,39 +199,43 @@ def test_two_processes_may_upgrade_at_once(
     assert [process.output for process in started] == [f"ready\n{migrate.head()}\n"] * 2
 
 
-def test_an_upgrade_that_fails_leaves_the_tables_as_they_were(empty: Database) -> None:
-    migrate.upgrade(empty, "0001")
+def test_an_upgrade_that_fails_leaves_the_tables_as_they_were(empty: Database, later: str) -> None:
+    migrate.upgrade(empty, FIRST)
     with empty.write() as connection:
-        connection.execute(text("CREATE TABLE attempts (in_the_way INTEGER)"))
-    with pytest.raises(StorageError, match="attempts"):
-        migrate.upgrade(empty)
-    assert migrate.current(empty) == "0001"
-    assert "jobs" not in contents(empty)
+        connection.execute(text("ALTER TABLE sessions ADD COLUMN extra TEXT"))
+    with pytest.raises(StorageError, match="extra"):
+        migrate.upgrade(empty, later)
+    assert migrate.current(empty) == FIRST
+    assert "extras" not in contents(empty)
     empty.close()
 
 
 def test_tables_of_a_newer_version_are_refused_and_left_alone(empty: Database) -> None:
     make_newer(empty)
     before = contents(empty)
-    for refuse in (migrate.ensure, migrate.upgrade, lambda d: migrate.downgrade(d, "0001")):
+    for refuse in (migrate.ensure, migrate.upgrade, lambda d: migrate.downgrade(d, FIRST)):
         with pytest.raises(SchemaOutdated, match="revision 9999, which is newer than this versi"):
             refuse(empty)
     assert contents(empty) == before
     empty.close()
 
 
-@pytest.mark.parametrize("older", [None, *REVISIONS[:-1]])
-def test_a_file_is_migrated_when_it_is_opened(sqlite_url: str, older: str | None) -> None:
+@pytest.mark.parametrize("older", [None, FIRST])
+def test_a_file_is_migrated_when_it_is_opened(
+    sqlite_url: str, older: str | None, later: str
+) -> None:
     database = open_database(sqlite_url)
     if older is not None:
         migrate.upgrade(database, older)
     migrate.ensure(database)
-    assert migrate.current(database) == migrate.head()
+    assert migrate.current(database) == migrate.head() == later
     database.close()
 
 
-@pytest.mark.parametrize(("older", "said"), [(None, "none"), *((r, r) for r in REVISIONS[:-1])])
-def test_a_servers_tables_are_only_checked(postgres_url: str, older: str | None, said: str) -> None:
+@pytest.mark.parametrize(("older", "said"), [(None, "none"), (FIRST, FIRST)])
+def test_a_servers_tables_are_only_checked(
+    postgres_url: str, older: str | None, said: str, later: str
+) -> None:
     database = open_database(postgres_url)
     if older is not None:
         migrate.upgrade(database, older)
@@ -296,10 +273,10 @@ def test_a_migration_that_loses_a_row_that_others_refer_to_is_taken_back(
     def lose_sessions(config: Config, _revision: str) -> None:
         connection = config.attributes["connection"]
         connection.execute(text("DELETE FROM sessions"))
-        connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
+        connection.execute(text("UPDATE alembic_version SET version_num = '0000'"))
 
     monkeypatch.setattr(command, "downgrade", lose_sessions)
     with pytest.raises(StorageError, match="refer to missing ones; it was taken back"):
-        migrate.downgrade(database, "0001")
+        migrate.downgrade(database, "base")
     assert contents(database) == before
     database.close()
