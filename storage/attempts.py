@@ -1,4 +1,4 @@
-"""One record per try of a pass: figures for operators, never text."""
+"""One record per attempt at a pass: figures for operators, never text."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from sqlalchemy import Connection, bindparam, func, insert, select
 
 from storage.engine import Database, clock
 from storage.models import Attempt, table_of
+from storage.outcomes import Outcome
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptRecord:
-    """What a try did (ENGINE.md §7, telemetry). Durations in milliseconds; token counts of the
-    model are None where it was not asked or did not tell."""
+    """The figures of one attempt at a pass. `outcome` is an `Outcome` or a newer version's word.
+    Durations are in milliseconds; token counts of the model are None where it was not asked or did
+    not report them."""
 
     job_id: int | None
     kind: str
     trigger: str
-    outcome: str
+    outcome: Outcome | str
     messages_before: int
     messages_after: int
     tokens_before: int
@@ -53,7 +55,7 @@ _COLUMNS = tuple(getattr(Attempt, name) for name in _FIELDS)
 
 
 def record(connection: Connection, database: Database, key: int, attempt: AttemptRecord) -> None:
-    """Store what a try did."""
+    """Store an attempt."""
     figures = {name: getattr(attempt, name) for name in _FIELDS}
     connection.execute(
         _record(database.dialect, database.offset_ms), {"session_key": key, **figures}

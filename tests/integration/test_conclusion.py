@@ -89,7 +89,7 @@ def test_a_finished_job_succeeds_says_what_was_done_and_rings_for_what_follows(
         )
         assert rings(redis_url, "micro") == [ABSORB]
         state, said = run(app, ABSORB, job_id=job(play), session=1, trigger="micro", new_fact=1)
-        assert (state, said) == ("SUCCESS", "Absorbed 6, NothingLeft 1")
+        assert (state, said) == ("SUCCESS", "absorbed 6, nothing_due 1")
         # Whoever comes late has nothing to do.
         assert run(app, FINALIZE, job_id=first) == ("SUCCESS", "already taken")
         assert run(app, FINALIZE, job_id=10**6) == ("SUCCESS", "already taken")
