@@ -141,8 +141,8 @@ def _suppressed(run: PassContext, rules: TriggerRules, *, spent: bool) -> PassRe
 
 
 def _is_active_again(run: PassContext, connection: Connection) -> bool:
-    """Whether somebody came back while a pass over an idle session waited for a worker. The session
-    is looked at anew when it has become idle again."""
+    """Return whether somebody came back while a pass over an idle session waited for a worker; the
+    session is checked anew when it is idle again."""
     if run.claim.trigger != Trigger.IDLE:
         return False
     idle_ms = sessions.idle_ms(connection, run.database, run.key)
@@ -166,7 +166,7 @@ def _after_pruning(tx: Transaction, after: SessionRecord) -> tuple[Outcome, JobE
 
 
 def _only_waited(claim: Claim) -> bool:
-    """Whether the attempt before this one asked nobody: its signal still stands."""
+    """Return whether the attempt before this one asked nobody: its signal still stands."""
     return claim.reason in (ErrorClass.BREAKER_OPEN, ErrorClass.LIMIT_REACHED)
 
 

@@ -46,7 +46,7 @@ class NothingToCompact:
 
 @dataclass(frozen=True, slots=True)
 class BatchPlan:
-    """A pass as it is decided: what leaves the view, and what is told of it.
+    """A pass as it is decided: what leaves the view, and what stands for it.
 
     The rows are outlines; `verbatim` are the covered user messages word for word. Token counts
     are estimates.
@@ -113,8 +113,8 @@ def plan_batch(
 def _covered_requests(
     connection: Connection, view: Sequence[Row], span: Span, key: int, budget_tokens: int
 ) -> Iterator[Row]:
-    """The requests that the marker will stand for, newest first: those that leave with the span,
-    and those archived before. So they do not wear away."""
+    """Read the requests that the marker will stand for, newest first: those that leave with the
+    span, and those archived before, so that they do not wear away."""
     if budget_tokens <= 0:
         return iter(())
     leaving = {row.position for row in span.messages}
@@ -129,8 +129,8 @@ def _covered_requests(
 
 
 def learned_room(connection: Connection, shop: Workshop, key: int) -> int | None:
-    """Characters that one request about the session may hold, once one was too long for the
-    present summariser."""
+    """Return the characters that one request about the session may hold, once one was too long for
+    the present summariser."""
     held = guards.read_all(connection, shop.database, key).get(GuardName.INPUT_ROOM)
     known = held is not None and held.count == shop.summariser.fingerprint
     return held.subject if held is not None and known else None

@@ -46,12 +46,12 @@ class Requests:
     room: int
 
     def groups(self, texts: Sequence[str]) -> list[list[str]]:
-        """Which of the summaries of consecutive parts one request can join."""
+        """Group the summaries of consecutive parts so that one request can join each group."""
         return batches(texts, self.room)
 
     def join(self, texts: Sequence[str], *, last: bool) -> Ask:
-        """The request that joins summaries of consecutive parts; the `last` one joins them with
-        the previous summary too."""
+        """Build the request that joins summaries of consecutive parts; the `last` one joins them
+        with the previous summary too."""
         shown = tuple(Passage(f"part {i}", text) for i, text in enumerate(texts, 1))
         size = sum(map(estimate_text, texts))
         request = replace(
@@ -62,7 +62,7 @@ class Requests:
             target_tokens=self.whole.target_tokens if last else max(1, size // 2),
             replaced_tokens=self.whole.replaced_tokens if last else size,
         )
-        # Of a part only its text is known here; it tells its rows apart as well as they do.
+        # Of a part only its text is known here; it distinguishes its rows as well as their ids do.
         digest = sha256("\x00".join(texts).encode("utf-8", "surrogatepass")).hexdigest()
         return Ask(request, _key(Task.MERGE, (), request.previous + digest, request.focus))
 
@@ -81,7 +81,7 @@ def write_requests(
 ) -> Requests:
     """Write what to ask about `given`.
 
-    `room` gives the characters that fit beside summaries of so many tokens, `most_room` bounds it
+    `room` returns the characters that fit beside summaries of so many tokens, `most_room` bounds it
     where a request of that size was too long before. What is longer than the 160,000 characters
     of a request is cut to them; what is too long for a smaller window is divided.
     """
@@ -236,7 +236,7 @@ def _size(part: range, sizes: Sequence[int]) -> int:
 
 
 def _groups(rows: Sequence[Row], exchange: range) -> list[range]:
-    """Single rows and whole tool groups; groups that lie within each other stay together."""
+    """Return single rows and whole tool groups; groups that lie within each other stay together."""
     groups = tool_groups(rows[exchange.start : exchange.stop])
     inside = {exchange[i] for one in groups for i in range(one.call + 1, one.last + 1)}
     return _cut(exchange, lambda i: i not in inside)

@@ -57,7 +57,7 @@ class Span:
 
     @classmethod
     def of(cls, view: Sequence[Row], indexes: Iterable[int]) -> Span:
-        """The rows at `indexes` of a whole live view."""
+        """Take the rows at `indexes` of a whole live view."""
         taken = sorted(indexes)
         gone = set(taken)
         between = range(taken[0], taken[-1] + 1) if taken else range(0)
@@ -120,7 +120,7 @@ def _tail_from(view: Sequence[Row], options: CompactionOptions) -> int | None:
 
 
 def _near(view: Sequence[Row], position: int) -> range:
-    """Indexes of the turns around the one that holds `position`."""
+    """Return the indexes of the turns around the one that holds `position`."""
     starts = [i for i, row in enumerate(view) if row.opens_turn]
     number = sum(view[i].position <= position for i in starts) - 1
     first = max(0, number - AROUND_TURNS)

@@ -253,7 +253,7 @@ def _next_mark(tx: Transaction, plan: PassPlan, marker: int, delta: int) -> str 
 
 
 def _is_too_long(tx: Transaction, answer: StoredAnswer) -> bool:
-    """Whether the next pass has to rewrite the summary."""
+    """Return whether the next pass has to rewrite the summary."""
     return estimate_text(answer.text) > tx.run.settings.micro_compact_defrag_threshold_tokens
 
 
