@@ -35,7 +35,7 @@ _ALWAYS_LOUD = frozenset(
 )
 """Signals on which somebody has to act. All others are quiet unless `progress_notices` is on."""
 
-_AUDITED: Mapping[Outcome, AuditAction] = MappingProxyType(
+AUDITED: Mapping[Outcome, AuditAction] = MappingProxyType(
     {
         Outcome.ABSORBED: AuditAction.MICRO_COMPACTED,
         Outcome.DEFRAGMENTED: AuditAction.MICRO_COMPACTED,
@@ -282,7 +282,7 @@ def _record(
             **figures,
         ),
     )
-    if (action := _AUDITED.get(outcome)) is not None:
+    if (action := AUDITED.get(outcome)) is not None:
         audit.record(
             connection,
             run.database,

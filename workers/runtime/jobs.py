@@ -131,8 +131,9 @@ def run_job(context: Workshop, claim: Claim) -> Worked | Crashed:
                 turn = run_turns(context, [claim])[claim.job_id]
                 done = Worked(claim.kind, (), turn.due, turn.signals)
             else:
-                report = run_passes(context, claim, _PASSES[claim.kind])
-                done = Worked(claim.kind, report.results, report.due, report.signals)
+                ran = run_passes(context, claim, _PASSES[claim.kind])
+                due, signals = ran.due or (), tuple(ran.signals)
+                done = Worked(claim.kind, tuple(ran.results), due, signals)
         except StorageError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, the job's row says so

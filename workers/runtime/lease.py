@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 @contextmanager
-def kept(context: Workshop, claim: Claim) -> Iterator[Callable[[], bool]]:
+def keep_lease(context: Workshop, claim: Claim) -> Iterator[Callable[[], bool]]:
     """Renew the lease of `claim` in the background, up to the job's deadline.
 
     Yields a function that returns True when the job is to be left at once, a running request to a

@@ -80,8 +80,8 @@ class JobRun:
     """A claimed job while it is worked on.
 
     `must_stop` says that the job is to be left at once, a running request included. `results` and
-    `signals` grow with each committed pass; `due` is None until a commit has ended the job, then
-    the jobs of its session that are due.
+    `signals` grow with each pass; `due` is None until a commit has ended the job, then it holds the
+    jobs of its session that are due.
     """
 
     context: Workshop

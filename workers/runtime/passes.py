@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from storage.errors import FenceLost
-from storage.jobs import Claim, DueJob
+from storage.jobs import Claim
 from storage.outcomes import Outcome
-from storage.signals import Signal
 from workers.runtime.commit import Change, Keep, StaleError, commit, hand_back
 from workers.runtime.context import Workshop
-from workers.runtime.lease import kept
+from workers.runtime.lease import keep_lease
 from workers.runtime.pass_context import JobRun, PassContext, PassResult
 from workers.runtime.run_log import log_discarded
 from workers.summarising import Stopped
@@ -28,21 +26,13 @@ MakePass: TypeAlias = Callable[[PassContext], PassResult]
 `Stopped` where the worker gave up waiting for the summariser."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobReport:
-    """The results of a claimed job's passes, the signals emitted, and what is due next."""
-
-    results: tuple[PassResult, ...]
-    signals: tuple[Signal, ...] = ()
-    due: tuple[DueJob, ...] = ()
-
-
-def run_passes(context: Workshop, claim: Claim, make_pass: MakePass) -> JobReport:
-    """Make passes until one ends the job, the worker stops, or the job is lost.
+def run_passes(context: Workshop, claim: Claim, make_pass: MakePass) -> JobRun:
+    """Make passes until one ends the job, the worker stops, or the job is lost; return what they
+    came to.
 
     Database errors pass through: the lease then ends by itself and the job is claimed again.
     """
-    with kept(context, claim) as must_stop:
+    with keep_lease(context, claim) as must_stop:
         job = JobRun(context, claim, must_stop)
         try:
             while job.due is None:
@@ -63,7 +53,7 @@ def run_passes(context: Workshop, claim: Claim, make_pass: MakePass) -> JobRepor
         except FenceLost:
             log_discarded(log, claim)
             job.results.append(_HANDED_BACK)
-    return JobReport(tuple(job.results), tuple(job.signals), job.due or ())
+    return job
 
 
 _HANDED_BACK = PassResult(Outcome.HANDED_BACK)
