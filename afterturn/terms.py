@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from storage.jobs import JobKind
+from storage.outcomes import Outcome
 from storage.summaries import SummaryKind
 from workers.pruning.triggers import PruneTrigger
 from workers.standings import MICRO, PRUNE
@@ -24,23 +25,23 @@ _SUMMARIES: Mapping[str, str] = MappingProxyType(
 
 _OUTCOMES: Mapping[str, str] = MappingProxyType(
     {
-        "absorbed": "absorbed",
-        "compacted": "compacted",
-        "defrag": "rewritten shorter",
-        "defrag_rejected": "rewrite refused, not shorter",
-        "failed": "failed",
-        "healed": "placeholder replaced",
-        "held_back": "held back by a guard",
-        "no_op": "nothing to compact",
-        "not_smaller": "refused, not smaller",
-        "nothing_due": "nothing to absorb",
-        "placeholder": "placeholder put in",
-        "nothing_to_prune": "no tool output to shorten",
-        "pruned": "tool output shortened",
-        "pruned_enough": "tool output shortened, enough",
-        "reset": "reset",
-        "skipped": "exchange skipped",
-        "stale": "stale, planned anew",
+        Outcome.ABSORBED: "absorbed",
+        Outcome.COMPACTED: "compacted",
+        Outcome.DEFRAGMENTED: "rewritten shorter",
+        Outcome.DEFRAG_REJECTED: "rewrite refused, not shorter",
+        Outcome.FAILED: "failed",
+        Outcome.GAVE_UP: "given up",
+        Outcome.HANDED_BACK: "handed back",
+        Outcome.NOT_SMALLER: "refused, not smaller",
+        Outcome.NOTHING_DUE: "nothing to do",
+        Outcome.PLACEHOLDER: "placeholder put in",
+        Outcome.PLACEHOLDER_REPLACED: "placeholder replaced",
+        Outcome.PRUNED: "tool output shortened",
+        Outcome.PRUNED_ENOUGH: "tool output shortened, enough",
+        Outcome.RESET: "reset",
+        Outcome.SKIPPED: "exchange skipped",
+        Outcome.STALE: "stale, planned anew",
+        Outcome.SUPPRESSED: "suppressed by a guard",
     }
 )
 

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from producers.windows import MOST_TOKENS
-from workers.batch.wishes import Wishes
+from workers.batch.span import CompactionOptions
 from workers.redaction import redact
 
 MOST_FOCUS_CHARS = 500
@@ -56,7 +56,7 @@ def check_wishes(
     around: object,
     up_to: object,
     next_position: int,
-) -> Wishes:
+) -> CompactionOptions:
     """What a person asks of a compaction of a session whose rows lie below `next_position`.
 
     The focus comes without its secrets and cut to 500 characters, for it is stored. Raises
@@ -68,7 +68,7 @@ def check_wishes(
         raise RequestError(named[1], f"goes not together with {named[0]}; give one of them")
     if focus is not None and not isinstance(focus, str):
         raise RequestError("focus", f"is a {type(focus).__name__}, must be text")
-    return Wishes(
+    return CompactionOptions(
         # In this order: a secret that is cut in two would not be known as one.
         focus=redact(" ".join(focus.split()))[:MOST_FOCUS_CHARS].rstrip() if focus else "",
         keep_last=_optional("keep_last", keep_last, least=1, most=MOST_KEPT_TURNS),

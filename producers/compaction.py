@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from workers.batch.telling import STUCK_SENTENCE
+from workers.batch.failure_policy import STUCK_SENTENCE
 from workers.holds import Hold
 from workers.triggers import Trigger
 

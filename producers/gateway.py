@@ -44,8 +44,8 @@ from storage.sessions import SessionRecord
 from storage.signals import Signal
 from storage.undo import Rewound, Undone
 from workers import tracing
-from workers.batch.heal_due import see_to_placeholder
-from workers.pruning.undoing import unprune
+from workers.batch.placeholders import ensure_replacement
+from workers.pruning.commit import unprune
 from workers.rendering import Dialect, render
 from workers.settings import Settings
 from workers.settings_file import SettingsSource
@@ -390,7 +390,7 @@ class Gateway:
             cut = find_cut(connection, record, turns=turns, to_position=to_position)
             rewound = undo.rewind_to(connection, record.key, cut)
             self._note(connection, record, AuditAction.REWOUND, asdict(rewound))
-            see_to_placeholder(connection, self._database, record.key)
+            ensure_replacement(connection, self._database, record.key)
             return rewound
 
     def undo(self, session: Session | str) -> Undone | None:
@@ -402,7 +402,7 @@ class Gateway:
             undone = undo.undo_newest(connection, self._database, record.key)
             if undone is not None:
                 self._note(connection, record, AuditAction.UNDONE, asdict(undone))
-            see_to_placeholder(connection, self._database, record.key)
+            ensure_replacement(connection, self._database, record.key)
             return undone
 
     def fetch_output(self, handle: str) -> Output:

@@ -10,13 +10,14 @@ from sqlalchemy import Connection
 
 from producers.compaction import Compaction, Status
 from producers.doorbell import Doorbell
-from producers.seen import HELD_BACK, Seen
+from producers.seen import Seen
 from producers.waiting import Patience, wait_for
 from storage import attempts, guards, job_records, jobs, sessions
 from storage.engine import Database
 from storage.guards import GuardName
 from storage.job_records import JobRecord
 from storage.jobs import DueJob, JobKind, JobState
+from storage.outcomes import Outcome
 from storage.sessions import SessionRecord
 from workers.endpoints import chain_fingerprint
 from workers.holds import Hold, held_back
@@ -169,7 +170,7 @@ class Passes:
         with self.database.read() as connection:
             now = sessions.fetch(connection, asked.record.key)
             held = None
-            if seen.outcome == HELD_BACK:
+            if seen.outcome == Outcome.SUPPRESSED:
                 held = self.hold(connection, now, asked.trigger, found_by_worker=True)
         return _told(asked, seen, now, held)
 

@@ -8,15 +8,13 @@ from producers.compaction import Status
 from storage.attempts import AttemptRecord
 from storage.job_records import JobStanding
 from storage.jobs import JobState
-from workers.batch.ladder import is_poor
+from storage.outcomes import CHANGED_VIEW, Outcome
+from workers.batch.failure_policy import is_poor
 
-HELD_BACK = "held_back"
-_FAILED = "failed"
-_STALE = "stale"
-_PRUNED = "pruned"
-"""The first layer of a pass that went on."""
-_CHANGING = frozenset({"compacted", "pruned", "pruned_enough", "placeholder", "healed", "reset"})
-_SUMMARISED = frozenset({"compacted", "placeholder"})
+_ON_THE_WAY = frozenset({Outcome.FAILED, Outcome.SUPPRESSED, Outcome.STALE, Outcome.PRUNED})
+"""Tries that did not come to an end of their own; `pruned` is the first layer of one that went
+on."""
+_SUMMARISED = frozenset({Outcome.COMPACTED, Outcome.PLACEHOLDER})
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +39,11 @@ class Seen:
     @property
     def passes(self) -> int:
         """Tries that came to an end of their own."""
-        return sum(one.outcome not in (_FAILED, HELD_BACK, _STALE, _PRUNED) for one in self.tries)
+        return sum(one.outcome not in _ON_THE_WAY for one in self.tries)
 
     @property
     def changed(self) -> bool:
-        return any(one.outcome in _CHANGING for one in self.tries)
+        return any(one.outcome in CHANGED_VIEW for one in self.tries)
 
     @property
     def stuck(self) -> bool:
@@ -78,9 +76,9 @@ class Seen:
         match self.outcome:
             case None if dead:
                 return Status.FAILED
-            case "failed":
+            case Outcome.FAILED:
                 return Status.FAILED
-            case "held_back":
+            case Outcome.SUPPRESSED:
                 return Status.HELD_BACK
             case _:
                 return Status.UNCHANGED

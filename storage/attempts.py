@@ -1,4 +1,4 @@
-"""One record per try of a pass: figures for operators, never text."""
+"""One record per attempt at a pass: figures for operators, never text."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from sqlalchemy import Connection, bindparam, func, insert, select
 
 from storage.engine import Database, clock
 from storage.models import Attempt, table_of
+from storage.outcomes import Outcome
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptRecord:
-    """What a try did (ENGINE.md §7, telemetry). Durations in milliseconds; token counts of the
-    model are None where it was not asked or did not tell."""
+    """The figures of one attempt at a pass. `outcome` is an `Outcome` or a newer version's word.
+    Durations are in milliseconds; token counts of the model are None where it was not asked or did
+    not report them."""
 
     job_id: int | None
     kind: str
     trigger: str
-    outcome: str
+    outcome: Outcome | str
     messages_before: int
     messages_after: int
     tokens_before: int
@@ -53,7 +55,7 @@ _COLUMNS = tuple(getattr(Attempt, name) for name in _FIELDS)
 
 
 def record(connection: Connection, database: Database, key: int, attempt: AttemptRecord) -> None:
-    """Store what a try did."""
+    """Store an attempt."""
     figures = {name: getattr(attempt, name) for name in _FIELDS}
     connection.execute(
         _record(database.dialect, database.offset_ms), {"session_key": key, **figures}
@@ -62,13 +64,13 @@ def record(connection: Connection, database: Database, key: int, attempt: Attemp
 
 @cache
 def _record(dialect: str, offset_ms: int) -> Any:
-    """The statement of `record`, built once: every pass runs it. Nobody needs the row's number."""
+    """Build the statement of `record` once: every pass runs it."""
     given: dict[str, Any] = {name: bindparam(name) for name in ("session_key", *_FIELDS)}
     return insert(table_of(Attempt)).values(**given, created_at=clock(dialect, offset_ms)).inline()
 
 
 def newest(connection: Connection, key: int, *, limit: int) -> list[AttemptRecord]:
-    """The last tries of a session, oldest first."""
+    """Return the last attempts of a session, oldest first."""
     rows = connection.execute(
         select(*_COLUMNS).where(Attempt.session_key == key).order_by(Attempt.id.desc()).limit(limit)
     )
@@ -76,7 +78,7 @@ def newest(connection: Connection, key: int, *, limit: int) -> list[AttemptRecor
 
 
 def last_id(connection: Connection, key: int) -> int:
-    """The number of a session's last try, 0 when there is none: where `of_job` begins."""
+    """Return the number of a session's last attempt, 0 when there is none."""
     found = connection.execute(
         select(func.max(Attempt.id)).where(Attempt.session_key == key)
     ).scalar_one()
@@ -84,9 +86,9 @@ def last_id(connection: Connection, key: int) -> int:
 
 
 def of_job(connection: Connection, key: int, job_id: int, *, after: int) -> list[AttemptRecord]:
-    """The tries of one of a session's jobs whose number is above `after`, oldest first.
+    """Return the attempts of one of a session's jobs whose number is above `after`, oldest first.
 
-    Reads the session's tries from there on, not all that it ever had.
+    Reads the session's attempts from there on, not all that it ever had.
     """
     rows = connection.execute(
         select(*_COLUMNS)
@@ -97,9 +99,9 @@ def of_job(connection: Connection, key: int, job_id: int, *, after: int) -> list
 
 
 def answer_times(connection: Connection, model: str, *, limit: int) -> list[int]:
-    """Milliseconds per request that a model took in its last tries that it answered, newest first.
+    """Return the milliseconds per request of a model's last answered attempts, newest first.
 
-    Looks at the last ten thousand tries of all sessions.
+    Reads the last ten thousand attempts of all sessions.
     """
     newest = connection.execute(select(func.max(Attempt.id))).scalar_one() or 0
     rows = connection.execute(

@@ -16,9 +16,9 @@ from tasks.conclusion import WorkshopSource
 from tasks.settings import celery_settings
 from tasks.stopping import StopFlag
 from workers.gate import SharedGate
+from workers.runtime.context import Workshop
 from workers.settings_file import SettingsSource
 from workers.summariser.build import FollowingSummariser
-from workers.workshop import Workshop
 
 
 def make_app(broker_url: str | None, workshop: WorkshopSource) -> Celery:

@@ -1,4 +1,4 @@
-"""From a job's outcome to a Celery state (ARCHITECTURE.md, *Jobs*)."""
+"""Turn a job's outcome into a Celery state."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from celery.exceptions import Retry
 
 from tasks.push import publish
 from tasks.ring import ring
-from workers.micro.outcomes import Failed
-from workers.work import Crashed, NotClaimed, Worked, work_in_turn
-from workers.workshop import Workshop
+from workers.runtime.context import Workshop
+from workers.runtime.jobs import Crashed, NotClaimed, Worked, work_next
+from workers.runtime.pass_context import PassResult
 
 WorkshopSource: TypeAlias = Callable[[], Workshop]
-"""Gives what the jobs of this process work with."""
+"""Returns what the jobs of this process work with."""
 
 
 class JobDead(Exception):
@@ -30,14 +30,14 @@ class TryFailed(Exception):
 
 
 def work_and_conclude(app: Celery, workshop: Workshop, job_id: int) -> str:
-    """Work a job, ring for what is due next, push its signals, and say in a few words what was
-    done.
+    """Work a job, notify workers of what is due next, push its signals, and return in a few words
+    what was done.
 
     A try that will be repeated ends as RETRY: the exception is raised, but no message is sent,
-    for the row waits by its `run_at`. A dead job ends as FAILURE. The ring was for a job of
-    one session; where it was another owner's turn, the words name the one that was worked.
+    for the row waits by its `run_at`. A dead job ends as FAILURE. The notification was for a job of
+    one session; where another owner was next, the words name the session that was worked.
     """
-    match work_in_turn(workshop, job_id):
+    match work_next(workshop, job_id):
         case NotClaimed():
             return "already taken"
         case Worked() as done:
@@ -45,7 +45,7 @@ def work_and_conclude(app: Celery, workshop: Workshop, job_id: int) -> str:
             publish(app.conf.broker_url, done.signals)
             if done.failed is not None:
                 raise _retry(done.session, _reason(done.failed), done.failed.delay_ms)
-            other = f"session {done.session} in turn: " if done.job_id != job_id else ""
+            other = f"session {done.session} " if done.job_id != job_id else ""
             more = f"; decided about {done.together} sessions" if done.together > 1 else ""
             return other + _summary(done) + more
         case Crashed(error) as crash:
@@ -64,14 +64,13 @@ def _retry(session: str, reason: str, delay_ms: int) -> Retry:
     return Retry(text, exc=TryFailed(text), when=datetime.now(UTC) + timedelta(seconds=seconds))
 
 
-def _reason(failed: Failed) -> str:
-    return f"{failed.model}: {failed.error_class.value}" + (
-        f" ({failed.detail})" if failed.detail else ""
-    )
+def _reason(failed: PassResult) -> str:
+    detail = f" ({failed.detail})" if failed.detail else ""
+    return f"{failed.model}: {failed.error_class}{detail}"
 
 
 def _summary(done: Worked) -> str:
-    counts = Counter(type(outcome).__name__ for outcome in done.passes)
+    counts = Counter(one.outcome.value for one in done.passes)
     if not counts:
         return f"due: {', '.join(job.kind for job in done.due) or 'nothing'}"
     return ", ".join(f"{name} {count}" for name, count in counts.items())

@@ -17,8 +17,8 @@ from tasks.ring import ring
 from tasks.stopping import StopFlag
 from tasks.upkeep import tick
 from workers.reconcile import reconcile
+from workers.runtime.context import Workshop
 from workers.settings_file import SettingsSource
-from workers.workshop import Workshop
 
 log = logging.getLogger(__name__)
 

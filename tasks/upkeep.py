@@ -17,8 +17,8 @@ from workers.idle import scan_idle
 from workers.log_lines import LogEvent, tell
 from workers.reconcile import reconcile
 from workers.retention import forget
+from workers.runtime.context import Workshop
 from workers.sweep import sweep
-from workers.workshop import Workshop
 
 log = logging.getLogger(__name__)
 

@@ -9,13 +9,14 @@ import pytest
 
 from storage import endpoints
 from storage.guards import GuardName
+from storage.outcomes import Outcome
 from storage.rows import Row
 from tests.gateways import rows_of
 from tests.model_behaviours import Good, Status
 from tests.model_server import ModelServer
 from tests.workplace import SLACK_MS, Workplace
-from workers.batch.outcomes import Compacted
 from workers.routes import route_name
+from workers.runtime.pass_context import PassResult
 from workers.triggers import RULES, Trigger
 
 SQLITE = pytest.mark.parametrize("lasting_database", ["sqlite"], indirect=True)
@@ -27,14 +28,16 @@ DOWN = Status(401)
 """Ends a job at its first attempt."""
 
 
-def outcome(place: Workplace, trigger: Trigger, **options: Any) -> Any:
+def outcome(place: Workplace, trigger: Trigger, **options: Any) -> PassResult:
     """Ask for a pass and give what the first try of it comes to."""
     place.ask(trigger, **options)
     (one,) = place.work()
     return one
 
 
-def fail(place: Workplace, model: ModelServer, trigger: Trigger = Trigger.AFTER_RESPONSE) -> Any:
+def fail(
+    place: Workplace, model: ModelServer, trigger: Trigger = Trigger.AFTER_RESPONSE
+) -> PassResult:
     """Let a job fail for good, and the model be well again afterwards."""
     model.always(DOWN)
     one = outcome(place, trigger)
@@ -44,10 +47,10 @@ def fail(place: Workplace, model: ModelServer, trigger: Trigger = Trigger.AFTER_
 
 def compact(
     place: Workplace, trigger: Trigger = Trigger.AFTER_RESPONSE, **options: Any
-) -> Compacted:
+) -> PassResult:
     """Have a pass made that succeeds at once."""
     done = outcome(place, trigger, **options)
-    assert isinstance(done, Compacted)
+    assert done.outcome is Outcome.COMPACTED
     return done
 
 

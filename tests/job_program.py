@@ -20,11 +20,11 @@ from storage.engine import open_database
 from tests.play import TODAY
 from workers.compression_settings import CompressionSettings
 from workers.retry import RetryPolicy
+from workers.runtime.context import Workshop
+from workers.runtime.jobs import Worked, work
 from workers.settings import Settings
 from workers.settings_file import SettingsSource
 from workers.summariser.client import OpenAISummariser
-from workers.work import Worked, work
-from workers.workshop import Workshop
 
 
 def command(
@@ -61,7 +61,7 @@ def main() -> None:
         )
         outcome = work(shop, options.job)
     passes = outcome.passes if isinstance(outcome, Worked) else ()
-    names = [type(outcome).__name__, *(type(one).__name__ for one in passes)]
+    names = [type(outcome).__name__, *(one.outcome.value for one in passes)]
     sys.stdout.write(f"outcome {' '.join(names)} end\n")
 
 

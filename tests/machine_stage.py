@@ -35,15 +35,15 @@ from tests.prospecting import ruled_out
 from workers.due import MICRO_RULES
 from workers.endpoints import chain_fingerprint
 from workers.prompts import chat_messages
+from workers.runtime.jobs import Crashed, NotClaimed, Worked, work
 from workers.summarising import SummaryRequest
 from workers.triggers import Trigger, rules_of
-from workers.work import Crashed, NotClaimed, Worked, work
 
 AFTER_LEASE_MS = 61_000
 MOST_JOBS = 300
 """Jobs after which something that never rests is no backlog any more."""
 
-_COMMITTED = frozenset({"after-commit", "gave-up", "folded"})
+_COMMITTED = frozenset({"after-commit", "gave-up", "fell-back"})
 
 
 class Event(StrEnum):

@@ -19,7 +19,7 @@ from tests.machine_state import State, read_state
 from tests.machine_turns import TAGS, AnyShape, open_calls, result
 from tests.machine_world import World
 from tests.play import Turn
-from workers.batch.withdrawing import withdraw
+from workers.batch.placeholders import withdraw
 from workers.rendering import Dialect, render
 from workers.triggers import BATCH_QUEUE, RULES, Trigger
 

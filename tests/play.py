@@ -24,11 +24,11 @@ from workers.compression_settings import CompressionSettings
 from workers.local_summariser import LocalSummariser
 from workers.messages import outline
 from workers.retry import RetryPolicy
+from workers.runtime.context import Workshop
+from workers.runtime.jobs import Crashed, NotClaimed, Worked, work
 from workers.settings import Settings
 from workers.settings_file import SettingsSource
 from workers.summarising import Summariser
-from workers.work import Crashed, NotClaimed, Worked, work
-from workers.workshop import Workshop
 
 ChatDict = dict[str, Any]
 TODAY = date(2026, 11, 30)

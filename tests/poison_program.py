@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from tasks.application import ProcessWorkshop, make_app
 from tasks.settings import broker_of
+from workers.runtime.context import Workshop
 from workers.settings_file import SettingsSource
-from workers.workshop import Workshop
 
 
 class PoisonedWorkshop(ProcessWorkshop):

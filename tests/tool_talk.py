@@ -18,7 +18,7 @@ from tests.chat import assistant, result, user
 from tests.play import Play, Turn, playing
 from tests.pruning import call
 from tests.strategies import ChatDict
-from workers.work import JobOutcome
+from workers.runtime.pass_context import PassResult
 
 SMALL: dict[str, Any] = {
     "threshold_tokens": 20_000,
@@ -65,7 +65,7 @@ class ToolTalk:
         for number in numbers:
             self.play.say(self.session, Turn(log_turn(number, lines), []))
 
-    def work_off(self) -> list[JobOutcome]:
+    def work_off(self) -> list[PassResult]:
         """Work whatever is due; gives what became of the prune jobs."""
         done = self.play.work_off()
         return [one for job in done if job.kind is JobKind.PRUNE for one in job.passes]

@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from datetime import date
 from random import Random
 from types import MappingProxyType
@@ -22,7 +21,7 @@ from storage.attempts import AttemptRecord
 from storage.engine import Database, open_database
 from storage.guards import GuardName, GuardRecord
 from storage.job_records import JobRecord
-from storage.jobs import Claim, DueJob, JobKind
+from storage.jobs import DueJob, JobKind
 from storage.rows import Row
 from storage.signals import Signal
 from tests.conversations import turn
@@ -32,14 +31,15 @@ from workers.gate import Blocked, Permit, SharedGate
 from workers.headings import Section
 from workers.rates import Limits
 from workers.retry import RetryPolicy
+from workers.runtime.context import Workshop
+from workers.runtime.jobs import Crashed, NotClaimed, Worked, work
+from workers.runtime.pass_context import PassResult
 from workers.settings import Settings
 from workers.settings_file import SettingsSource
 from workers.summariser.build import FollowingSummariser
 from workers.summarising import SummariserError
 from workers.tokens import estimate_text
 from workers.triggers import BATCH_QUEUE, RULES, Trigger
-from workers.work import Crashed, JobOutcome, NotClaimed, Worked, work
-from workers.workshop import Pruned, Workshop
 
 TODAY = date(2026, 11, 30)
 DESK: Mapping[str, Any] = {"protect_last_n": 8, "threshold_tokens": 4000}
@@ -201,7 +201,6 @@ class Workplace:
         self,
         *,
         reach: Callable[[str], None] = lambda _: None,
-        prune: Callable[[Workshop, Claim], Pruned] | None = None,
     ) -> Iterator[Workshop]:
         """A workshop of a process that starts now, or of the one that runs all along."""
         source = _SettingsOf(self)
@@ -216,7 +215,7 @@ class Workplace:
                 if self._lasting is None:
                     self._lasting = FollowingSummariser(source, {}, _GateOf(self))
                 summariser = self._lasting
-            shop = Workshop(
+            yield Workshop(
                 database=database,
                 settings=source,
                 summariser=summariser,
@@ -225,7 +224,6 @@ class Workplace:
                 today=lambda: TODAY,
                 reach=reach,
             )
-            yield shop if prune is None else replace(shop, prune=prune)
 
     def ask(
         self,
@@ -255,7 +253,7 @@ class Workplace:
         with Gateway(self.settings, owner="o", database=self.now) as gateway:
             yield gateway
 
-    def work(self, **tools: Any) -> list[JobOutcome]:
+    def work(self, **tools: Any) -> list[PassResult]:
         """Work the strongest job that is due and give what became of it; [] where none is."""
         with self.now.write() as connection:
             due = jobs.ring_due(connection, self.now, again_after_ms=-1, limit=1)
@@ -270,9 +268,9 @@ class Workplace:
                 case Crashed(error):
                     raise error
 
-    def work_off(self, **tools: Any) -> list[JobOutcome]:
+    def work_off(self, **tools: Any) -> list[PassResult]:
         """Work whatever is due and becomes due within a day, letting time pass as needed."""
-        outcomes: list[JobOutcome] = []
+        outcomes: list[PassResult] = []
         while (job := self.job()) is not None:
             self.pass_by(max(0, job.run_at - self.time()))
             outcomes += self.work(**tools)

@@ -19,9 +19,9 @@ from workers.due import Restraints
 from workers.holds import held_back
 from workers.limits import session_threshold
 from workers.managed import managed_by
+from workers.runtime.context import Workshop
 from workers.threshold import NoUsableWindowError
 from workers.triggers import RULES, Trigger
-from workers.workshop import Workshop
 
 FLOOR_TOKENS = 64_000
 """Size from which an idle session is worth a pass, where its threshold is not below it."""

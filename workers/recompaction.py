@@ -19,13 +19,21 @@ from storage.engine import Database
 from storage.errors import SessionNotFound, StorageError
 from storage.jobs import JobKind, JobState
 from storage.models import BULK_QUEUE
-from workers.batch.heal_due import see_to_placeholder
+from storage.outcomes import Outcome
+from workers.batch.placeholders import ensure_replacement
 from workers.triggers import RULES, Trigger
 
 BURST_MS = 10_000
 """What a run may catch up of its pace: nobody looks more often than that for certain."""
 
-GOOD = frozenset({"compacted", "healed", "pruned_enough", "no_op"})
+GOOD = frozenset(
+    {
+        Outcome.COMPACTED,
+        Outcome.PLACEHOLDER_REPLACED,
+        Outcome.PRUNED_ENOUGH,
+        Outcome.NOTHING_DUE,
+    }
+)
 """Outcomes with which a session is as small as it gets."""
 
 DEAD = "dead"
@@ -172,7 +180,7 @@ def _take_back(database: Database, item: Item) -> bool:
         if not jobs.withdraw(connection, database, item.job_id, trigger=Trigger.RECOMPACT):
             return False
         # One that waits for its real summary goes on waiting.
-        see_to_placeholder(connection, database, item.session_key)
+        ensure_replacement(connection, database, item.session_key)
         return bulk_runs.put_back(connection, item)
 
 

@@ -11,7 +11,7 @@ from storage import jobs
 from storage.engine import Database
 from storage.jobs import DueJob
 from workers.recompaction import feed
-from workers.workshop import Workshop
+from workers.runtime.context import Workshop
 
 RING_AGAIN_MS = 30_000
 """How long a ring is given before it counts as lost: longer than a queue of short jobs takes,

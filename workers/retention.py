@@ -10,7 +10,7 @@ from storage.audit import AuditAction
 from storage.engine import Database
 from storage.retention import Page
 from workers.counting import count_tries
-from workers.workshop import Workshop
+from workers.runtime.context import Workshop
 
 SLOTS_MS = 86_400_000
 """How long ticks of the schedule are remembered: far longer than a tick may come late."""

@@ -18,8 +18,8 @@ from storage import dead_jobs, jobs, overdue
 from storage.engine import Database
 from storage.jobs import JobKind
 from storage.overdue import Place
+from workers.runtime.context import Workshop
 from workers.triggers import BATCH_QUEUE, RULES, Trigger
-from workers.workshop import Workshop
 
 Facts: TypeAlias = Mapping[str, Any]
 """What `jobs.make_due` is told of a job."""

@@ -34,8 +34,8 @@ from workers.micro.plan import why_nothing_due
 from workers.micro.prospect import is_below_mark, is_in_doubt, mark_of, tokens_until_due
 from workers.pruning.triggers import PRUNE_QUEUE, STRENGTH, PruneTrigger
 from workers.reported import current_prompt, recalibrated
+from workers.runtime.context import Workshop
 from workers.triggers import BATCH_QUEUE, RULES, Trigger
-from workers.workshop import Workshop
 
 MICRO_QUEUE = "micro"
 MICRO_TRIGGER = "micro"

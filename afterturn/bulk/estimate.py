@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from afterturn.compaction.look import look
 from storage import bulk_runs, sessions
 from storage.bulk_runs import Filters
-from workers.batch.outcomes import NothingToCompact
+from workers.batch.plan import NothingToCompact
 from workers.batch.preview import Preview
-from workers.batch.wishes import Wishes
+from workers.batch.span import CompactionOptions
 from workers.price_settings import PriceSettings
 from workers.prices import cost, price_of
+from workers.runtime.context import Workshop
 from workers.triggers import Trigger
-from workers.workshop import Workshop
 
 SAMPLE = 200
 """Sessions that are looked at closely; of more, evenly spread ones stand for all."""
@@ -62,7 +62,7 @@ def estimate(
     for number, key in enumerate(keys, 1):
         with shop.database.read() as connection:
             session = sessions.fetch(connection, key)
-        seen = look(shop, session, Wishes(), Trigger.RECOMPACT)
+        seen = look(shop, session, CompactionOptions(), Trigger.RECOMPACT)
         if not isinstance(seen, NothingToCompact) and seen.saved_tokens > 0:
             looks.append(seen)
         told(number, len(keys))

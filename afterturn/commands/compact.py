@@ -22,9 +22,9 @@ from afterturn.lookup import find_session
 from afterturn.summarisers import LOCAL, describe_summarisers, summariser_names
 from producers.arguments import RequestError, check_wishes
 from storage.sessions import SessionRecord
-from workers.batch.outcomes import NothingToCompact
+from workers.batch.plan import NothingToCompact
 from workers.batch.preview import Preview
-from workers.batch.wishes import Wishes
+from workers.batch.span import CompactionOptions
 from workers.endpoints import EndpointError
 from workers.settings import Settings
 
@@ -101,7 +101,7 @@ def compact(
     _conclude(output, session, seen, came)
 
 
-def _wishes(record: SessionRecord, **given: Any) -> Wishes:
+def _wishes(record: SessionRecord, **given: Any) -> CompactionOptions:
     try:
         return check_wishes(**given, next_position=record.next_position)
     except RequestError as error:

@@ -17,7 +17,7 @@ from afterturn.logs import LogLevel, log_to_stderr
 from afterturn.metrics.server import tls_context
 from afterturn.transport import check_transport
 from tasks.application import make_app
-from workers.workshop import Workshop
+from workers.runtime.context import Workshop
 
 DEFAULT_PLACE = "127.0.0.1:5555"
 OPERATOR = "afterturn"

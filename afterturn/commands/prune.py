@@ -20,11 +20,11 @@ from afterturn.words import count, number
 from storage import jobs
 from storage.engine import Database
 from storage.jobs import DueJob, JobKind
-from workers.pruning.outcomes import NothingToPrune, OutputPruned
-from workers.pruning.plan import PrunePlan, plan_prune
+from storage.outcomes import Outcome
+from workers.pruning.plan import NothingToPrune, PrunePlan, plan_prune
 from workers.pruning.triggers import PRUNE_QUEUE, STRENGTH, PruneTrigger
+from workers.runtime.jobs import Crashed, NotClaimed, Worked, work
 from workers.triggers import RULES, Trigger
-from workers.work import Crashed, NotClaimed, Worked, work
 
 
 def prune(
@@ -104,7 +104,7 @@ def _conclude(
             Exit.FAILED,
         )
     last = done.passes[-1]
-    if not isinstance(last, OutputPruned):
+    if last.outcome is not Outcome.PRUNED:
         raise CommandError("nothing was changed: the session was changed meanwhile", Exit.FAILED)
     if output.as_json:
         result = {

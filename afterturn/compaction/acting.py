@@ -18,13 +18,13 @@ from producers import Gateway
 from storage import attempts, job_records
 from storage.engine import Database
 from storage.sessions import SessionRecord
+from workers.batch.placeholders import withdraw
 from workers.batch.preview import Preview
-from workers.batch.wishes import Wishes
-from workers.batch.withdrawing import withdraw
+from workers.batch.span import CompactionOptions
 from workers.gate import SharedGate
+from workers.runtime.context import Workshop
 from workers.settings_file import SettingsSource
 from workers.summariser.build import FollowingSummariser
-from workers.workshop import Workshop
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def open_shop(
 def ask(
     database: Database,
     session: SessionRecord,
-    wishes: Wishes,
+    wishes: CompactionOptions,
     source: SettingsSource,
     *,
     ringing: bool,

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from storage.sessions import SessionRecord
-from workers.batch.material import material_of
-from workers.batch.outcomes import NothingToCompact
-from workers.batch.plan import Circumstances, learned_room, plan_batch
+from workers.batch.plan import (
+    Circumstances,
+    NothingToCompact,
+    learned_room,
+    material_of,
+    plan_batch,
+)
 from workers.batch.preview import Preview, preview
 from workers.batch.requests import write_requests
-from workers.batch.wishes import Wishes
+from workers.batch.span import CompactionOptions
+from workers.runtime.context import Workshop
 from workers.triggers import RULES, Trigger
-from workers.workshop import Workshop
 
 
 def look(
-    shop: Workshop, session: SessionRecord, wishes: Wishes, trigger: Trigger = Trigger.MANUAL
+    shop: Workshop,
+    session: SessionRecord,
+    wishes: CompactionOptions,
+    trigger: Trigger = Trigger.MANUAL,
 ) -> Preview | NothingToCompact:
     """Plan the session's next pass as the job would, and tell what it comes to."""
     given = Circumstances(shop.settings.current().compression, RULES[trigger], wishes)

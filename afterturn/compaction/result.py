@@ -10,14 +10,17 @@ from storage.attempts import AttemptRecord
 from storage.engine import Database
 from storage.guards import GuardName, GuardRecord
 from storage.job_records import JobRecord
+from storage.outcomes import Outcome
 from storage.sessions import SessionRecord
 from storage.summaries import SummaryRecord
-from workers.batch.ladder import is_poor
+from workers.batch.failure_policy import is_poor
 from workers.calibration import Calibration
 from workers.triggers import Trigger
 
-_DONE = frozenset({"compacted", "pruned_enough", "no_op", "not_smaller"})
-_CHANGED = frozenset({"compacted", "pruned_enough", "placeholder", "reset"})
+_DONE = frozenset(
+    {Outcome.COMPACTED, Outcome.PRUNED_ENOUGH, Outcome.NOTHING_DUE, Outcome.NOT_SMALLER}
+)
+_CHANGED = frozenset({Outcome.COMPACTED, Outcome.PRUNED_ENOUGH, Outcome.PLACEHOLDER, Outcome.RESET})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ class Result:
         """Whether a summary of the usual part left nearly everything of a session that is over
         its threshold still: it cannot be made smaller."""
         last = self.tries[-1] if self.tries else None
-        if last is None or last.outcome != "compacted" or not self.whole:
+        if last is None or last.outcome != Outcome.COMPACTED or not self.whole:
             return False
         estimate = Calibration.of(self.session.calibration).estimate(last.tokens_after)
         return estimate >= last.threshold_tokens and is_poor(last.tokens_before, last.tokens_after)

@@ -14,7 +14,8 @@ from afterturn.terms import outcome_name, summary_name
 from afterturn.words import count, duration, moment, moment_utc, number, share
 from storage.attempts import AttemptRecord
 from storage.guards import GuardName
-from workers.batch.telling import STUCK_SENTENCE
+from storage.outcomes import Outcome
+from workers.batch.failure_policy import STUCK_SENTENCE
 
 
 def show_result(output: Output, result: Result) -> None:
@@ -37,19 +38,19 @@ def show_result(output: Output, result: Result) -> None:
 def _headline(result: Result) -> str:
     last = result.tries[-1]
     match last.outcome:
-        case "compacted":
+        case Outcome.COMPACTED:
             return f"Compacted: {change(asdict(last))}, {_saved(last)}."
-        case "placeholder":
+        case Outcome.PLACEHOLDER:
             return (
                 f"No summary could be had ({result.error_class}), so a placeholder stands in: "
                 f"{change(asdict(last))}."
             )
-        case "reset":
+        case Outcome.RESET:
             return f"The session was reset: {change(asdict(last))}."
-        case "failed":
+        case Outcome.FAILED:
             tries = count(len(result.tries), "attempt")
             return f"Failed after {tries} ({result.error_class}). The session is unchanged."
-        case "no_op":
+        case Outcome.NOTHING_DUE:
             why = result.no_op.detail if result.no_op is not None else None
             return "Nothing to compact" + (f": {why}." if why else ".")
         case outcome:
@@ -70,7 +71,7 @@ def _summary(result: Result) -> list[str]:
         f"{name[:1].upper()}{name[1:]}: {number(made.tokens)} tokens, for positions "
         f"{made.first_position} to {made.last_position}"
     )
-    if last.outcome == "compacted":
+    if last.outcome == Outcome.COMPACTED:
         asked = "" if last.model == LOCAL else f", {count(last.requests, 'request')}"
         text += f"; written by {last.model}{asked}, in {duration(last.total_ms)}"
     return [f"{text}."]
@@ -83,7 +84,7 @@ def _next(result: Result) -> list[str]:
             f"Automatic passes rest {guard_end(GuardName.COOLDOWN, result.cooldown)}; "
             f"`afterturn guards clear {result.session.id}` ends that."
         )
-    if result.outcome == "placeholder":
+    if result.outcome == Outcome.PLACEHOLDER:
         when = f", first at {moment(result.heal.run_at)}" if result.heal is not None else ""
         lines.append(f"Workers replace it as soon as the model answers{when}.")
     return lines

@@ -12,10 +12,10 @@ from storage.engine import Database
 from storage.job_records import JobRecord, JobStanding
 from storage.jobs import JobState
 from tasks.push import publish
-from workers.micro.outcomes import Failed
+from workers.runtime.context import Workshop
+from workers.runtime.jobs import Crashed, NotClaimed, Worked, work
+from workers.runtime.pass_context import PassResult
 from workers.triggers import Trigger
-from workers.work import Crashed, NotClaimed, Worked, work
-from workers.workshop import Workshop
 
 ELSEWHERE_SECONDS = 0.3
 """Pause between two looks at a job that another process works."""
@@ -77,6 +77,6 @@ def _is_ours(job: JobRecord) -> bool:
     return job.trigger == Trigger.MANUAL or (job.state is JobState.RUNNING and job.again)
 
 
-def _failure(failed: Failed) -> str:
+def _failure(failed: PassResult) -> str:
     # The detail names the model that was asked last.
-    return f"No summary: {failed.error_class.value}, {failed.detail or failed.model}."
+    return f"No summary: {failed.error_class}, {failed.detail or failed.model}."

@@ -14,8 +14,7 @@ from afterturn.session_documents import (
     summary_document,
 )
 from afterturn.words import moment_utc
-from workers.pruning.outcomes import NothingToPrune
-from workers.pruning.plan import PrunePlan
+from workers.pruning.plan import NothingToPrune, PrunePlan
 from workers.standings import Standing
 
 

@@ -18,11 +18,9 @@ from storage.messages import Amount
 from storage.sessions import SessionRecord
 from storage.standing import read_standing
 from storage.summaries import SummaryKind, SummaryRecord
-from workers.batch.outcomes import NothingToCompact
-from workers.batch.plan import Circumstances, plan_batch
+from workers.batch.plan import Circumstances, NothingToCompact, plan_batch
 from workers.batch.preview import Portions
-from workers.batch.span import divide
-from workers.batch.wishes import Wishes
+from workers.batch.span import CompactionOptions, divide
 from workers.calibration import Calibration
 from workers.compression_settings import CompressionSettings
 from workers.due import Load, Restraints
@@ -30,8 +28,7 @@ from workers.endpoints import EndpointError, chain_fingerprint, resolve_chain
 from workers.limits import region_rules, server_threshold
 from workers.managed import ManagedBy, managed_by
 from workers.micro.plan import why_nothing_due
-from workers.pruning.outcomes import NothingToPrune
-from workers.pruning.plan import PrunePlan, plan_prune
+from workers.pruning.plan import NothingToPrune, PrunePlan, plan_prune
 from workers.pruning.triggers import PRUNE_RULES
 from workers.reported import current_prompt
 from workers.routes import route_name
@@ -180,12 +177,14 @@ def _parts(
         return None
     view = messages.read_outline(connection, session.key)
     rules = region_rules(threshold, settings)
-    regions, span = divide(view, rules, _AUTOMATIC, Wishes(), turn_open=session.turn_open)
+    regions, span = divide(
+        view, rules, _AUTOMATIC, CompactionOptions(), turn_open=session.turn_open
+    )
     return Portions.of(view, regions, span)
 
 
 def _batch_idle(connection: Connection, key: int, settings: CompressionSettings) -> str | None:
-    plan = plan_batch(connection, key, Circumstances(settings, _AUTOMATIC, Wishes()))
+    plan = plan_batch(connection, key, Circumstances(settings, _AUTOMATIC, CompactionOptions()))
     return plan.reason if isinstance(plan, NothingToCompact) else None
 
 

@@ -26,7 +26,7 @@ from storage.job_records import JobRecord
 from storage.jobs import JobState
 from workers.holds import Hold
 from workers.managed import ManagedBy
-from workers.pruning.outcomes import NothingToPrune
+from workers.pruning.plan import NothingToPrune
 from workers.standings import Standing
 from workers.triggers import Trigger
 

@@ -12,6 +12,7 @@ from sqlalchemy import text as sql
 from producers import Session
 from storage import jobs
 from storage.jobs import JobKind
+from storage.outcomes import Outcome
 from tests.benchmarks.figure import Figure
 from tests.benchmarks.scale import Scale
 from tests.benchmarks.stage import DATABASES, Stage
@@ -19,9 +20,9 @@ from tests.benchmarks.summariser import InstantSummariser
 from tests.benchmarks.timing import Measured, by_turns, milliseconds
 from tests.conversations import turn
 from tests.play import Play, playing
-from workers.batch.outcomes import Compacted
+from workers.runtime.jobs import Worked, work
+from workers.runtime.pass_context import PassResult
 from workers.triggers import BATCH_QUEUE, RULES, Trigger
-from workers.work import Worked, work
 
 MOST_RATIO = 3.0
 
@@ -90,7 +91,7 @@ class _Bench:
             worked = work(shop, job)
             took = 1000 * (time.perf_counter() - started)
             match worked:
-                case Worked(passes=(Compacted(rows=rows),)) if rows == self.middle:
+                case Worked(passes=(PassResult(Outcome.COMPACTED, rows),)) if rows == self.middle:
                     pass
                 case other:
                     raise AssertionError(f"{self.middle} rows were to be compacted, not {other}")

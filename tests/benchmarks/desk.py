@@ -10,15 +10,15 @@ from dataclasses import dataclass, replace
 from producers import Session
 from storage import job_records
 from storage.jobs import JobKind
+from storage.outcomes import Outcome
 from tests.benchmarks.disk import tidy
 from tests.benchmarks.summariser import InstantSummariser
 from tests.conversations import turn
 from tests.play import ChatDict, Play, playing
-from workers.micro.outcomes import Absorbed, HandedBack, NothingLeft
+from workers.runtime.context import Workshop
+from workers.runtime.jobs import Worked, work
 from workers.settings_file import SettingsSource
 from workers.threshold import SMALL_WINDOW_RATIO
-from workers.work import Worked, work
-from workers.workshop import Workshop
 
 _MESSAGES_AT_ONCE = 400
 _FAST_TOKENS = 60_000
@@ -110,8 +110,8 @@ class Desk:
     def absorb(self) -> float:
         """Work the micro job, in which one pass is due, and give the milliseconds it took."""
         took, worked = self._timed(self.play.shop, JobKind.MICRO)
-        match worked.passes:
-            case (Absorbed(), NothingLeft()):
+        match [one.outcome for one in worked.passes]:
+            case [Outcome.ABSORBED, Outcome.NOTHING_DUE]:
                 return took
             case other:
                 raise AssertionError(f"one pass was due, not {other}")
@@ -122,8 +122,8 @@ class Desk:
         once = _OnePass()
         shop = replace(self.play.shop, reach=once.reach, stopping=once.stopping)
         took, worked = self._timed(shop, JobKind.MICRO)
-        match worked.passes:
-            case (Absorbed(), HandedBack()):
+        match [one.outcome for one in worked.passes]:
+            case [Outcome.ABSORBED, Outcome.HANDED_BACK]:
                 self.play.gateway.undo(self.session)
                 return took
             case other:
@@ -136,8 +136,8 @@ class Desk:
     def _absorb_all(self, shop: Workshop) -> int:
         _, worked = self._timed(shop, JobKind.MICRO)
         *passes, last = worked.passes
-        wrong = [outcome for outcome in passes if not isinstance(outcome, Absorbed)]
-        assert isinstance(last, NothingLeft), f"the job ended with {last}"
+        wrong = [outcome for outcome in passes if outcome.outcome is not Outcome.ABSORBED]
+        assert last.outcome is Outcome.NOTHING_DUE, f"the job ended with {last}"
         assert not wrong, f"among the passes were {wrong}"
         return len(passes)
 

@@ -16,7 +16,7 @@ from tests.benchmarks.summariser import InstantSummariser
 from tests.benchmarks.timing import Measured, by_turns, milliseconds
 from tests.play import playing
 from workers.idle import IdleScan, scan_idle
-from workers.workshop import Workshop
+from workers.runtime.context import Workshop
 
 MOST_RATIO = 2.0
 _IDLE_SECONDS = 3600.0

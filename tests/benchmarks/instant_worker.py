@@ -16,7 +16,7 @@ from celery import Celery
 from tasks.application import ProcessWorkshop
 from tests.benchmarks.summariser import InstantSummariser
 from tests.worker_program import run
-from workers.workshop import Workshop
+from workers.runtime.context import Workshop
 
 NOTHING = "benchmark.nothing"
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tasks.application import ProcessWorkshop
-from workers.workshop import Workshop
+from workers.runtime.context import Workshop
 
 POINTS = (
     "claimed",

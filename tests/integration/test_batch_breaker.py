@@ -11,6 +11,7 @@ import pytest
 from storage import jobs, sessions
 from storage.engine import Database
 from storage.jobs import JobKind
+from storage.outcomes import Outcome
 from storage.rows import Kind
 from tests.batch_steps import (
     AUTOMATIC,
@@ -27,19 +28,12 @@ from tests.model_server import ModelServer
 from tests.model_turn import Turn
 from tests.stored_session import dump
 from tests.workplace import SLACK_MS, Workplace, desk
-from workers.batch.outcomes import (
-    Compacted,
-    Folded,
-    GaveUp,
-    Healed,
-)
 from workers.gate import Permit, SharedGate
-from workers.micro.outcomes import Failed, HandedBack
 from workers.rates import Limits
 from workers.routes import route_name
+from workers.runtime.jobs import Worked, work
 from workers.summarising import ErrorClass
 from workers.triggers import Trigger
-from workers.work import Worked, work
 
 AT_ONCE = {Trigger.HYGIENE_COUNT, Trigger.HEAL}
 """The count valve waits for nothing; healing has nothing to do here."""
@@ -61,14 +55,14 @@ def test_an_open_breaker_is_a_failed_attempt_without_a_request_for_whoever_canno
     trigger: Trigger, place: Workplace, model: ModelServer
 ) -> None:
     open_breaker(place)
-    assert isinstance(outcome(place, trigger), Folded)
+    assert outcome(place, trigger).outcome is Outcome.PLACEHOLDER
     assert model.requests == []
     failed, _ = place.tries()
     assert (failed.error_class, failed.requests) == ("breaker_open", 0)
     assert until(place) > 0
     # The real summary comes when the model may be asked again.
     place.pass_by(place.wait_ms())
-    assert [type(one) for one in place.work()] == [Healed]
+    assert [one.outcome for one in place.work()] == [Outcome.PLACEHOLDER_REPLACED]
 
 
 @SQLITE
@@ -78,7 +72,7 @@ def test_an_open_breaker_leaves_the_session_unchanged_where_failures_abort(
     place.configure(abort_on_summary_failure=True)
     open_breaker(place)
     before = place.view()
-    assert isinstance(outcome(place, Trigger.MANUAL), GaveUp)
+    assert outcome(place, Trigger.MANUAL).outcome is Outcome.GAVE_UP
     assert place.view() == before
     assert model.requests == []
     assert place.job() is None
@@ -92,7 +86,7 @@ def test_everything_else_waits_for_the_breaker_and_spends_no_attempt(
     open_breaker(place)
     before = dump(place.database)
     waiting = outcome(place, trigger)
-    assert isinstance(waiting, Failed)
+    assert waiting.outcome is Outcome.FAILED
     assert waiting.error_class is ErrorClass.BREAKER_OPEN
     job = place.job()
     assert job is not None
@@ -102,7 +96,7 @@ def test_everything_else_waits_for_the_breaker_and_spends_no_attempt(
     assert {table for table in after if after[table] != before[table]} == {"jobs"}
     assert model.requests == []
     place.pass_by(place.wait_ms())
-    assert isinstance(place.work()[0], Compacted)
+    assert place.work()[0].outcome is Outcome.COMPACTED
     assert len(model.requests) == 1
 
 
@@ -113,8 +107,8 @@ def test_the_count_valve_does_not_wait_for_the_next_minute(
     place.configure(endpoint={"requests_per_minute": 1}, abort_on_summary_failure=True)
     place.pass_by((30_000 - place.time()) % 60_000)
     other = desk(place.database, turns=10, session_id="other")
-    assert isinstance(outcome(place, Trigger.AFTER_RESPONSE, of=other), Compacted)
-    assert isinstance(outcome(place, Trigger.HYGIENE_COUNT), Folded)
+    assert outcome(place, Trigger.AFTER_RESPONSE, of=other).outcome is Outcome.COMPACTED
+    assert outcome(place, Trigger.HYGIENE_COUNT).outcome is Outcome.PLACEHOLDER
     assert len(model.requests) == 1
 
 
@@ -126,7 +120,7 @@ def test_the_count_valve_does_not_wait_while_another_session_asks_a_model_in_dou
     route = route_name("test-model", place.model_url)
     permit = SharedGate(place.now).admit(route, Limits(), tokens=100, longest_seconds=600.0)
     assert isinstance(permit, Permit)
-    assert isinstance(outcome(place, Trigger.HYGIENE_COUNT), Folded)
+    assert outcome(place, Trigger.HYGIENE_COUNT).outcome is Outcome.PLACEHOLDER
     assert model.requests == []
 
 
@@ -138,14 +132,14 @@ def test_a_minute_that_is_used_up_is_waited_for_by_everyone(
     place.configure(endpoint={"requests_per_minute": 1})
     place.pass_by((30_000 - place.time()) % 60_000)
     other = desk(place.database, turns=10, session_id="other")
-    assert isinstance(outcome(place, Trigger.AFTER_RESPONSE, of=other), Compacted)
+    assert outcome(place, Trigger.AFTER_RESPONSE, of=other).outcome is Outcome.COMPACTED
     waiting = outcome(place, trigger)
-    assert isinstance(waiting, Failed)
+    assert waiting.outcome is Outcome.FAILED
     assert waiting.error_class is ErrorClass.LIMIT_REACHED
     assert 0 < place.wait_ms() <= 60_000
     assert len(model.requests) == 1
     place.pass_by(place.wait_ms())
-    assert isinstance(place.work()[0], Compacted)
+    assert place.work()[0].outcome is Outcome.COMPACTED
 
 
 @pytest.mark.parametrize("trigger", [one for one in Trigger if one not in AT_ONCE])
@@ -161,7 +155,7 @@ def test_while_another_session_asks_a_model_in_doubt_everyone_waits_two_seconds_
     before = dump(place.database)
     for _ in range(3):
         (waiting,) = place.work()
-        assert isinstance(waiting, Failed)
+        assert waiting.outcome is Outcome.FAILED
         assert waiting.error_class is ErrorClass.LIMIT_REACHED
         assert waiting.delay_ms == 2_000
         job = place.job()
@@ -173,7 +167,7 @@ def test_while_another_session_asks_a_model_in_doubt_everyone_waits_two_seconds_
     assert {table for table in after if after[table] != before[table]} == {"jobs"}
     assert model.requests == []
     gate.answered(permit, used_tokens=None)
-    assert isinstance(place.work()[0], Compacted)
+    assert place.work()[0].outcome is Outcome.COMPACTED
     assert len(model.requests) == 1
 
 
@@ -181,13 +175,13 @@ def test_while_another_session_asks_a_model_in_doubt_everyone_waits_two_seconds_
 def test_who_waits_for_a_model_is_told_once_that_the_pass_began(place: Workplace) -> None:
     place.configure(progress_notices=True)
     open_breaker(place)
-    assert isinstance(outcome(place, Trigger.AFTER_RESPONSE), Failed)
+    assert outcome(place, Trigger.AFTER_RESPONSE).outcome is Outcome.FAILED
     for _ in range(2):
         place.pass_by(place.wait_ms())
         open_breaker(place)
         place.work()
     place.pass_by(place.wait_ms())
-    assert isinstance(place.work()[0], Compacted)
+    assert place.work()[0].outcome is Outcome.COMPACTED
     kinds = ["compaction_started", "compaction_finished"]
     assert [signal.kind.value for signal in place.signals()] == kinds
 
@@ -224,13 +218,13 @@ def test_a_person_takes_the_session_away_from_a_running_micro_job(
             model.wait_for_requests(2)
             with place.gateway() as gateway:
                 gateway.compact("s")
-            assert [type(one) for one in place.work()] == [Compacted]
+            assert [one.outcome for one in place.work()] == [Outcome.COMPACTED]
             view = place.view()
             held.free.set()
             worker.join(30)
         (late,) = done
         assert isinstance(late, Worked)
-        assert [type(one) for one in late.passes] == [HandedBack]
+        assert [one.outcome for one in late.passes] == [Outcome.HANDED_BACK]
         assert place.view() == view
         assert [row.kind for row in markers(place)] == [Kind.BATCH]
         # The micro job goes on behind the new marker, where nothing is left for it.
@@ -258,4 +252,4 @@ def test_an_automatic_trigger_waits_for_a_running_micro_job(
         with place.now.write() as connection:
             sessions.lock(connection, session.key)
             jobs.finish(connection, place.now, claim)
-        assert [type(one) for one in place.work()] == [Compacted]
+        assert [one.outcome for one in place.work()] == [Outcome.COMPACTED]

@@ -10,6 +10,7 @@ from storage import guards
 from storage.engine import Database
 from storage.guards import GuardName
 from storage.jobs import JobKind
+from storage.outcomes import Outcome
 from tests.batch_steps import (
     SQLITE,
     fail,
@@ -25,12 +26,6 @@ from tests.gateways import rows_of
 from tests.model_server import ModelServer
 from tests.stored_session import StoredSession
 from tests.workplace import Workplace, desk, say
-from workers.batch.outcomes import (
-    Compacted,
-    Folded,
-    GaveUp,
-    Reset,
-)
 from workers.triggers import Trigger
 
 # Exhausted
@@ -58,12 +53,12 @@ def test_three_failed_jobs_in_a_full_window_end_in_a_reset(
 ) -> None:
     before = brimful.view()
     for count in (1, 2):
-        assert isinstance(fail(brimful, model), GaveUp)
+        assert fail(brimful, model).outcome is Outcome.GAVE_UP
         assert failures(brimful) == count
         assert brimful.view() == before
         brimful.pass_by(600_000)
     done = fail(brimful, model)
-    assert isinstance(done, Reset)
+    assert done.outcome is Outcome.RESET
     view = brimful.view()
     # Head, marker, newest request, its final answer.
     assert [row.position for row in view] == [0, 1, 2, 36, 38, 39]
@@ -77,7 +72,7 @@ def test_three_failed_jobs_in_a_full_window_end_in_a_reset(
     # Nothing is lost, and the next pass is a plain one once the breaker lets somebody ask.
     brimful.pass_by(60_000)
     say(brimful.session, range(50, 58))
-    assert isinstance(outcome(brimful, Trigger.AFTER_RESPONSE), Compacted)
+    assert outcome(brimful, Trigger.AFTER_RESPONSE).outcome is Outcome.COMPACTED
 
 
 def test_a_reset_can_be_undone(brimful: Workplace, model: ModelServer) -> None:
@@ -93,7 +88,7 @@ def test_a_reset_can_be_undone(brimful: Workplace, model: ModelServer) -> None:
 def test_a_reset_shows_the_last_good_summary_and_leaves_system_messages_and_open_groups(
     brimful: Workplace, model: ModelServer
 ) -> None:
-    assert isinstance(outcome(brimful, Trigger.MANUAL), Compacted)
+    assert outcome(brimful, Trigger.MANUAL).outcome is Outcome.COMPACTED
     (good,) = markers(brimful)
     brimful.session.append([{"role": "system", "content": "From now on answer in French."}])
     say(brimful.session, range(20, 26))
@@ -106,7 +101,7 @@ def test_a_reset_shows_the_last_good_summary_and_leaves_system_messages_and_open
     before = brimful.view()
     for _ in range(3):
         last = fail(brimful, model, Trigger.CONTEXT_OVERFLOW)
-    assert isinstance(last, Reset)
+    assert last.outcome is Outcome.RESET
     view = brimful.view()
     (marker,) = markers(brimful)
     assert marker.summary == good.summary
@@ -125,7 +120,7 @@ def test_failures_below_85_percent_of_the_window_or_between_successes_are_not_co
     fail(brimful, model, Trigger.MANUAL)
     fail(brimful, model, Trigger.MANUAL)
     assert failures(brimful) == 2
-    assert isinstance(outcome(brimful, Trigger.MANUAL), Compacted)
+    assert outcome(brimful, Trigger.MANUAL).outcome is Outcome.COMPACTED
     assert failures(brimful) == 0
     say(brimful.session, range(20, 24))
     fail(brimful, model, Trigger.MANUAL)
@@ -180,7 +175,7 @@ def test_five_thousand_messages_shrink_at_once_with_model_and_network_down(
         assert job is not None
         assert job.trigger == Trigger.HYGIENE_COUNT
         (done,) = place.work()
-        assert isinstance(done, Folded)
+        assert done.outcome is Outcome.PLACEHOLDER
         failed, folded = place.tries()
         asked = 0 if state == "breaker-open" else 1
         assert (failed.outcome, failed.requests) == ("failed", asked)

@@ -8,6 +8,7 @@ import pytest
 
 from storage.engine import Database
 from storage.guards import GuardName
+from storage.outcomes import Outcome
 from tests.batch_steps import (
     SQLITE,
     fail,
@@ -20,14 +21,6 @@ from tests.batch_steps import (
 from tests.model_behaviours import Good, Status
 from tests.model_server import ModelServer
 from tests.workplace import SLACK_MS, Workplace, desk, padded, say
-from workers.batch.outcomes import (
-    Compacted,
-    Folded,
-    Healed,
-    HeldBack,
-    NothingToCompact,
-)
-from workers.micro.outcomes import Failed
 from workers.triggers import Trigger
 
 
@@ -42,7 +35,7 @@ def test_a_placeholder_waits_for_its_real_summary_for_as_long_as_it_takes(
     place: Workplace, model: ModelServer
 ) -> None:
     folded = fail(place, model)
-    assert isinstance(folded, Folded)
+    assert folded.outcome is Outcome.PLACEHOLDER
     view, held = place.view(), until(place)
     model.always(Status(503))
     asked, waits = len(model.requests), []
@@ -50,7 +43,7 @@ def test_a_placeholder_waits_for_its_real_summary_for_as_long_as_it_takes(
         waits.append(place.wait_ms())
         place.pass_by(waits[-1])
         (again,) = place.work()
-        assert isinstance(again, Failed)
+        assert again.outcome is Outcome.FAILED
         job = place.job()
         assert job is not None
         assert (job.trigger, job.state.value) == (Trigger.HEAL, "due")
@@ -78,7 +71,7 @@ def test_a_real_summary_may_be_larger_than_the_placeholder_and_is_made_of_the_or
     model.answer(padded(placeholder.tokens + 100))
     place.pass_by(place.wait_ms())
     (healed,) = place.work()
-    assert isinstance(healed, Healed)
+    assert healed.outcome is Outcome.PLACEHOLDER_REPLACED
     assert healed.tokens_after > healed.tokens_before
     (real,) = markers(place)
     assert (real.id, real.position) == (placeholder.id, placeholder.position)
@@ -120,14 +113,14 @@ def test_undoing_a_healed_summary_brings_back_the_placeholder_and_then_the_origi
 def test_a_pass_over_a_placeholder_reads_its_originals_and_not_its_text(
     place: Workplace, model: ModelServer
 ) -> None:
-    assert isinstance(outcome(place, Trigger.AFTER_RESPONSE), Compacted)
+    assert outcome(place, Trigger.AFTER_RESPONSE).outcome is Outcome.COMPACTED
     (good,) = markers(place)
     say(place.session, range(20, 26))
     fail(place, model, Trigger.MANUAL)
     (placeholder,) = markers(place)
     say(place.session, range(30, 36))
     done = outcome(place, Trigger.MANUAL)
-    assert isinstance(done, Compacted)
+    assert done.outcome is Outcome.COMPACTED
     prompt = prompts(model)[-1]
     assert good.summary is not None
     assert good.summary in prompt
@@ -150,12 +143,12 @@ def test_a_pass_that_changes_nothing_leaves_the_placeholder_to_be_healed(
 ) -> None:
     fail(place, model)
     # Held back by the cooldown, or nothing to compact.
-    assert isinstance(outcome(place, trigger), HeldBack | NothingToCompact)
+    assert outcome(place, trigger).outcome in (Outcome.SUPPRESSED, Outcome.NOTHING_DUE)
     job = place.job()
     assert job is not None
     assert (job.trigger, job.state.value) == (Trigger.HEAL, "due")
     place.pass_by(place.wait_ms())
-    assert [type(one) for one in place.work()] == [Healed]
+    assert [one.outcome for one in place.work()] == [Outcome.PLACEHOLDER_REPLACED]
     assert place.job() is None
 
 
@@ -166,10 +159,10 @@ def test_nothing_is_healed_while_compaction_is_switched_off(
     fail(place, model)
     place.configure(enabled=False)
     place.pass_by(place.wait_ms())
-    assert [type(one) for one in place.work()] == [HeldBack]
+    assert [one.outcome for one in place.work()] == [Outcome.SUPPRESSED]
     place.configure(enabled=True)
     place.pass_by(place.wait_ms())
-    assert [type(one) for one in place.work()] == [Healed]
+    assert [one.outcome for one in place.work()] == [Outcome.PLACEHOLDER_REPLACED]
 
 
 def test_a_placeholder_that_an_undo_brings_back_is_healed_after_the_next_turn(
@@ -182,10 +175,10 @@ def test_a_placeholder_that_an_undo_brings_back_is_healed_after_the_next_turn(
     with place.gateway() as gateway:
         gateway.undo("s")
     place.pass_by(place.wait_ms())
-    assert [type(one) for one in place.work()] == [HeldBack]
+    assert [one.outcome for one in place.work()] == [Outcome.SUPPRESSED]
     say(place.session, [20])
     place.pass_by(place.wait_ms())
-    assert [type(one) for one in place.work()] == [Healed]
+    assert [one.outcome for one in place.work()] == [Outcome.PLACEHOLDER_REPLACED]
 
 
 def test_an_undone_placeholder_needs_no_healing(place: Workplace, model: ModelServer) -> None:
@@ -194,7 +187,7 @@ def test_an_undone_placeholder_needs_no_healing(place: Workplace, model: ModelSe
     asked, before = len(model.requests), place.view()
     say(place.session, [20])
     place.pass_by(place.wait_ms())
-    assert [type(one) for one in place.work()] == [NothingToCompact]
+    assert [one.outcome for one in place.work()] == [Outcome.NOTHING_DUE]
     assert place.job() is None
     assert len(model.requests) == asked
     assert place.view()[: len(before)] == before

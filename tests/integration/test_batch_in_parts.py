@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from storage.engine import Database
+from storage.outcomes import Outcome
 from tests.batch_steps import (
     compact,
     markers,
@@ -19,15 +20,9 @@ from tests.gateways import rows_of
 from tests.model_behaviours import Good, Status
 from tests.model_server import ModelServer
 from tests.workplace import Killed, Workplace, desk, say, structured
-from workers.batch.outcomes import (
-    Compacted,
-    Folded,
-    Healed,
-)
-from workers.micro.outcomes import Failed, HandedBack
+from workers.runtime.jobs import Worked, work
 from workers.summarising import ErrorClass
 from workers.triggers import Trigger
-from workers.work import Worked, work
 
 TOO_LONG = {"error": {"message": "This model's maximum context length is 4096 tokens."}}
 
@@ -110,7 +105,7 @@ def test_parts_that_were_answered_are_not_asked_again_after_a_crash(
     assert rows_of(narrow.database, "SELECT count(*) FROM answers") == [(2,)]
     narrow.rescue()
     (done,) = narrow.work()
-    assert isinstance(done, Compacted)
+    assert done.outcome is Outcome.COMPACTED
     parts, merges = parts_of(model)
     # The third answer was lost on its way; the first two were stored.
     assert list(Counter(parts).values()) == [1, 1, 2, *[1] * (len(set(parts)) - 3)]
@@ -126,11 +121,11 @@ def test_a_worker_that_stops_ends_between_two_parts_and_leaves_the_rest_to_the_n
     with narrow.process() as shop:
         worked = work(replace(shop, stopping=lambda: len(model.requests) >= 2), job)
     assert isinstance(worked, Worked)
-    assert [type(one) for one in worked.passes] == [HandedBack]
+    assert [one.outcome for one in worked.passes] == [Outcome.HANDED_BACK]
     assert rows_of(narrow.database, "SELECT state, attempt, tries FROM jobs") == [("due", 0, 0)]
     assert rows_of(narrow.database, "SELECT count(*) FROM answers") == [(2,)]
     (done,) = narrow.work()
-    assert isinstance(done, Compacted)
+    assert done.outcome is Outcome.COMPACTED
     parts, merges = parts_of(model)
     assert set(Counter(parts + merges).values()) == {1}
 
@@ -141,10 +136,10 @@ def test_parts_that_were_answered_are_not_asked_again_after_a_failure(
     model.fail_next(Good(), Good(), Status(500))
     narrow.ask(Trigger.AFTER_RESPONSE)
     (failed,) = narrow.work()
-    assert isinstance(failed, Failed)
+    assert failed.outcome is Outcome.FAILED
     narrow.pass_by(narrow.wait_ms())
     (done,) = narrow.work()
-    assert isinstance(done, Compacted)
+    assert done.outcome is Outcome.COMPACTED
     parts, merges = parts_of(model)
     assert list(Counter(parts).values()) == [1, 1, 2, *[1] * (len(set(parts)) - 3)]
     assert len(merges) == 1
@@ -160,10 +155,10 @@ def test_parts_that_were_answered_serve_the_real_summary_of_a_placeholder(
     model.fail_next(Good(), Good(), Status(401))
     narrow.ask(Trigger.AFTER_RESPONSE)
     (folded,) = narrow.work()
-    assert isinstance(folded, Folded)
+    assert folded.outcome is Outcome.PLACEHOLDER
     narrow.pass_by(narrow.wait_ms())
     (healed,) = narrow.work()
-    assert isinstance(healed, Healed)
+    assert healed.outcome is Outcome.PLACEHOLDER_REPLACED
     parts, _ = parts_of(model)
     assert list(Counter(parts).values()) == [1, 1, 2, *[1] * (len(set(parts)) - 3)]
 
@@ -174,10 +169,10 @@ def test_what_was_too_long_is_asked_in_halves_and_never_again_as_it_was(
     model.fail_next(Status(400, body=TOO_LONG), Status(400, body=TOO_LONG))
     place.ask(Trigger.AFTER_RESPONSE)
     first, second, third = [place.work()[0] for _ in range(3)]
-    assert isinstance(first, Failed)
-    assert isinstance(second, Failed)
+    assert first.outcome is Outcome.FAILED
+    assert second.outcome is Outcome.FAILED
     assert (first.error_class, first.delay_ms) == (ErrorClass.CONTEXT_OVERFLOW, 0)
-    assert isinstance(third, Compacted)
+    assert third.outcome is Outcome.COMPACTED
     asked = prompts(model)
     assert len(set(asked)) == len(asked)
     frame = len(asked[0]) - len(asked[0].rpartition("messages to summarise")[2])
@@ -200,6 +195,6 @@ def test_another_summariser_is_not_judged_by_what_was_too_long_for_the_former(
     place.work()
     place.configure(endpoint={"model": "one-with-a-larger-window"})
     (done,) = place.work()
-    assert isinstance(done, Compacted)
+    assert done.outcome is Outcome.COMPACTED
     assert len(model.requests) == 2
     assert len(set(prompts(model))) == 1

@@ -13,6 +13,7 @@ from storage import guards, jobs, sessions
 from storage.engine import Database
 from storage.guards import GuardName
 from storage.jobs import JobKind
+from storage.outcomes import Outcome
 from tests.batch_steps import (
     SQLITE,
     compact,
@@ -25,13 +26,8 @@ from tests.model_behaviours import Good, Status
 from tests.model_server import ModelServer
 from tests.stored_session import dump
 from tests.workplace import Killed, Workplace, desk, padded, say, structured, told
-from workers.batch.outcomes import (
-    Compacted,
-    HeldBack,
-)
-from workers.micro.outcomes import HandedBack, Stale
+from workers.runtime.jobs import Worked, work
 from workers.triggers import Trigger
-from workers.work import Worked, work
 
 
 @pytest.fixture
@@ -72,8 +68,8 @@ def test_a_plan_on_another_view_is_stale_and_made_again(
 ) -> None:
     place.ask(Trigger.AFTER_RESPONSE)
     first, second = place.work(reach=between(place, point, act))
-    assert isinstance(first, Stale)
-    assert isinstance(second, Compacted)
+    assert first.outcome is Outcome.STALE
+    assert second.outcome is Outcome.COMPACTED
     assert [one.outcome for one in place.tries()] == ["stale", "compacted"]
     assert len(markers(place)) == 1
     assert place.session.counted() == place.session.live_rows()
@@ -86,7 +82,7 @@ def test_turns_that_are_appended_meanwhile_make_nothing_stale(
 ) -> None:
     place.ask(Trigger.AFTER_RESPONSE)
     (done,) = place.work(reach=between(place, "answered", lambda p: say(p.session, range(16, 20))))
-    assert isinstance(done, Compacted)
+    assert done.outcome is Outcome.COMPACTED
     assert positions(place) == [0, 1, 2, *range(55, 80)]
     assert len(model.requests) == 1
 
@@ -98,8 +94,11 @@ def test_an_undo_meanwhile_makes_automatic_passes_wait_for_the_next_turn(
     say(place.session, range(16, 24))
     place.ask(Trigger.AFTER_RESPONSE)
     first, second = place.work(reach=between(place, "answered", lambda p: p.session.undo()))
-    assert isinstance(first, Stale)
-    assert second == HeldBack("an undo waits for the next turn")
+    assert first.outcome is Outcome.STALE
+    assert (second.outcome, second.reason) == (
+        Outcome.SUPPRESSED,
+        "an undo waits for the next turn",
+    )
     assert markers(place) == []
     assert place.job() is None
     assert rows_of(place.database, "SELECT count(*) FROM answers") == [(0,)]
@@ -119,12 +118,12 @@ def test_a_job_whose_plans_are_always_stale_lets_other_work_go_first(
                 sessions.declare_window(connection, place.session.key, next(windows))
 
     place.ask(Trigger.AFTER_RESPONSE)
-    assert [type(one) for one in place.work(reach=reach)] == [Stale] * 5
+    assert [one.outcome for one in place.work(reach=reach)] == [Outcome.STALE] * 5
     job = place.job()
     assert job is not None
     assert (job.state.value, job.attempt, job.tries) == ("due", 0, 0)
     (done,) = place.work()
-    assert isinstance(done, Compacted)
+    assert done.outcome is Outcome.COMPACTED
     assert len(model.requests) == 1
 
 
@@ -139,7 +138,7 @@ def test_a_worker_that_lost_its_job_writes_nothing_and_its_answer_is_used(
     before = dump(place.database)
     place.ask(Trigger.AFTER_RESPONSE)
     (lost,) = place.work(reach=between(place, "answered", take_away))
-    assert isinstance(lost, HandedBack)
+    assert lost.outcome is Outcome.HANDED_BACK
     after = dump(place.database)
     assert {table for table in after if after[table] != before[table]} == {
         "jobs",
@@ -147,7 +146,7 @@ def test_a_worker_that_lost_its_job_writes_nothing_and_its_answer_is_used(
         "endpoints",
     }
     (done,) = place.work()
-    assert isinstance(done, Compacted)
+    assert done.outcome is Outcome.COMPACTED
     assert len(model.requests) == 1
 
 
@@ -224,9 +223,9 @@ SCENARIOS = {
 ENDS = {
     "success": ["compacted"],
     "parts": ["compacted"],
-    "nothing": ["no_op"],
+    "nothing": ["nothing_due"],
     "not-smaller": ["not_smaller"],
-    "placeholder": ["failed", "placeholder", "healed"],
+    "placeholder": ["failed", "placeholder", "placeholder_replaced"],
     "unchanged": ["failed"],
     "reset": ["failed", "reset"],
 }
@@ -298,6 +297,6 @@ def test_a_worker_that_stops_gives_the_job_back_untouched(
         (job,) = rows_of(place.database, "SELECT id FROM jobs")
         worked = work(replace(shop, stopping=lambda: True), job[0])
     assert isinstance(worked, Worked)
-    assert [type(one) for one in worked.passes] == [HandedBack]
+    assert [one.outcome for one in worked.passes] == [Outcome.HANDED_BACK]
     assert rows_of(place.database, "SELECT state, attempt, tries FROM jobs") == [("due", 0, 0)]
     assert model.requests == []

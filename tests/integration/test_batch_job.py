@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
-from sqlalchemy import text as sql
+from sqlalchemy import Connection
 
-from storage import jobs, sessions
+from storage import messages, sessions
 from storage.engine import Database
 from storage.guards import GuardName
-from storage.jobs import Claim
+from storage.outcomes import Outcome
 from storage.rows import Kind
 from tests.batch_steps import (
     SQLITE,
@@ -26,17 +25,15 @@ from tests.gateways import rows_of
 from tests.model_server import ModelServer
 from tests.stored_session import dump
 from tests.workplace import Workplace, desk, padded, say, structured
-from workers.batch.outcomes import (
-    Compacted,
-    HeldBack,
-    NothingToCompact,
-    NotSmaller,
-    PrunedEnough,
-)
+from workers.batch import job as batch_job
+from workers.compression_settings import CompressionSettings
+from workers.limits import session_threshold
 from workers.marker import frame_tokens
+from workers.pruning import job as prune_job
+from workers.pruning.plan import NothingToPrune, PrunePlan
+from workers.pruning.rules import Shortened
 from workers.tokens import estimate_text
 from workers.triggers import RULES, Trigger
-from workers.workshop import Pruned, Workshop
 
 OF_AN_ARCHIVED_ROW = {"active", "compacted", "absorbed_by"}
 
@@ -226,32 +223,34 @@ def test_turns_around_a_place_are_compacted_and_those_before_stay(place: Workpla
 
 
 @pytest.mark.parametrize(
-    ("turns", "with_one_more"), [(2, NothingToCompact), (4, Compacted)], ids=["empty", "small"]
+    ("turns", "with_one_more"),
+    [(2, Outcome.NOTHING_DUE), (4, Outcome.COMPACTED)],
+    ids=["empty", "small"],
 )
 def test_an_empty_or_too_small_middle_is_remembered_until_something_changes(
-    turns: int, with_one_more: type[Any], database: Database, model: ModelServer
+    turns: int, with_one_more: Outcome, database: Database, model: ModelServer
 ) -> None:
     with Workplace(desk(database, turns=turns), model.base_url) as place:
         before = place.view()
         found = outcome(place, Trigger.AFTER_RESPONSE)
-        assert isinstance(found, NothingToCompact)
+        assert found.outcome is Outcome.NOTHING_DUE
         assert found.reason.startswith("the middle")
         # Nobody plans again for a while, but for a person who asks.
-        assert isinstance(outcome(place, Trigger.PREFLIGHT), HeldBack)
-        assert isinstance(outcome(place, Trigger.HYGIENE_TOKENS), HeldBack)
-        assert isinstance(outcome(place, Trigger.MANUAL), NothingToCompact)
+        assert outcome(place, Trigger.PREFLIGHT).outcome is Outcome.SUPPRESSED
+        assert outcome(place, Trigger.HYGIENE_TOKENS).outcome is Outcome.SUPPRESSED
+        assert outcome(place, Trigger.MANUAL).outcome is Outcome.NOTHING_DUE
         assert [one.outcome for one in place.tries()] == [
-            "no_op",
-            "held_back",
-            "held_back",
-            "no_op",
+            "nothing_due",
+            "suppressed",
+            "suppressed",
+            "nothing_due",
         ]
         assert place.view() == before
         assert set(place.guards()) == {GuardName.NOTHING_TO_COMPACT}
         say(place.session, [90])
-        assert isinstance(outcome(place, Trigger.PREFLIGHT), with_one_more)
+        assert outcome(place, Trigger.PREFLIGHT).outcome is with_one_more
         say(place.session, range(91, 97))
-        assert isinstance(outcome(place, Trigger.PREFLIGHT), Compacted)
+        assert outcome(place, Trigger.PREFLIGHT).outcome is Outcome.COMPACTED
         assert set(place.guards()) == set()
 
 
@@ -261,7 +260,7 @@ def test_a_window_that_leaves_no_room_is_nothing_to_compact(
     session = desk(database, context_window=1000, reserved_output=999)
     with Workplace(session, model.base_url) as place:
         found = outcome(place, Trigger.MANUAL)
-        assert isinstance(found, NothingToCompact)
+        assert found.outcome is Outcome.NOTHING_DUE
         assert "1,000 tokens" in found.reason
 
 
@@ -273,27 +272,28 @@ def test_a_summary_that_would_not_shrink_the_view_is_refused_and_that_is_remembe
         middle = sum(row.tokens for row in before if 3 <= row.position < 15)
         model.answer(padded(middle - 20))
         refused = outcome(place, Trigger.AFTER_RESPONSE)
-        assert isinstance(refused, NotSmaller)
-        assert refused.tokens >= middle
+        assert refused.outcome is Outcome.NOT_SMALLER
+        takes = int(refused.reason.split()[0].replace(",", ""))
+        assert takes >= middle
         assert dump(database)["messages"] == rows
         assert rows_of(database, "SELECT count(*) FROM summaries") == [(0,)]
         assert rows_of(database, "SELECT count(*) FROM answers") == [(0,)]
         # It was no failure, and is not tried again on the same view.
         assert set(place.guards()) == {GuardName.NOT_SMALLER}
-        assert isinstance(outcome(place, Trigger.AFTER_RESPONSE), HeldBack)
-        assert isinstance(outcome(place, Trigger.HYGIENE_TOKENS), HeldBack)
+        assert outcome(place, Trigger.AFTER_RESPONSE).outcome is Outcome.SUPPRESSED
+        assert outcome(place, Trigger.HYGIENE_TOKENS).outcome is Outcome.SUPPRESSED
         assert len(model.requests) == 1
-        assert isinstance(outcome(place, Trigger.MANUAL), NotSmaller)
+        assert outcome(place, Trigger.MANUAL).outcome is Outcome.NOT_SMALLER
         assert len(model.requests) == 2
         # 5 % of the threshold are 200 tokens; a turn has 345.
         say(place.session, [6])
         model.answer(structured)
-        assert isinstance(outcome(place, Trigger.AFTER_RESPONSE), Compacted)
+        assert outcome(place, Trigger.AFTER_RESPONSE).outcome is Outcome.COMPACTED
         assert set(place.guards()) == set()
         assert [one.outcome for one in place.tries()] == [
             "not_smaller",
-            "held_back",
-            "held_back",
+            "suppressed",
+            "suppressed",
             "not_smaller",
             "compacted",
         ]
@@ -302,35 +302,35 @@ def test_a_summary_that_would_not_shrink_the_view_is_refused_and_that_is_remembe
 # The first layer
 
 
-def pruning(tokens: int) -> Callable[[Workshop, Claim], Pruned]:
-    """A rule that makes the first tool result smaller by that much, once."""
+def pruning(tokens: int) -> Callable[..., PrunePlan | NothingToPrune]:
+    """Rules that make tool results and answers smaller by that much, once."""
 
-    def prune(shop: Workshop, claim: Claim) -> Pruned:
-        with shop.database.write() as connection:
-            sessions.lock(connection, claim.session_key)
-            jobs.check_fence(connection, claim)
-            changed = connection.execute(
-                sql(
-                    "UPDATE messages SET tokens = tokens - :tokens "
-                    "WHERE position = 2 AND tokens > 0 AND session_key = :key"
-                ),
-                {"tokens": tokens, "key": claim.session_key},
-            ).rowcount
-            if not changed:
-                return Pruned()
-            sessions.count_change(connection, claim.session_key, messages=0, tokens=-tokens)
-        return Pruned(rows=1, tokens=tokens)
+    def plan(
+        connection: Connection, key: int, settings: CompressionSettings, *_: object, **__: object
+    ) -> PrunePlan | NothingToPrune:
+        session, left = sessions.fetch(connection, key), tokens
+        rows = []
+        for row in messages.read_view(connection, key):
+            spared = 0 if row.opens_turn else min(left, row.tokens - 1)
+            if spared and row.message is not None:
+                rows.append(Shortened(row, row.message, row.tokens - spared, (), ()))
+                left -= spared
+        assert left == 0
+        return PrunePlan(session, session_threshold(session, settings), tuple(rows))
 
-    return prune
+    return plan
 
 
 @pytest.mark.parametrize("trigger", [Trigger.AFTER_RESPONSE, Trigger.PREFLIGHT, Trigger.IDLE])
 def test_pruning_that_is_enough_spares_the_model(
-    trigger: Trigger, place: Workplace, model: ModelServer
+    trigger: Trigger, place: Workplace, model: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(prune_job, "plan_prune", pruning(2_000))
     place.ask(trigger)
-    (done,) = place.work(prune=pruning(2_000))
-    assert done == PrunedEnough(rows=1, tokens_before=5_510, tokens_after=3_510)
+    (done,) = place.work()
+    assert done.outcome is Outcome.PRUNED_ENOUGH
+    assert (done.tokens_before, done.tokens_after) == (5_510, 3_510)
+    assert done.rows > 0
     assert [one.outcome for one in place.tries()] == ["pruned_enough"]
     assert model.requests == []
     assert markers(place) == []
@@ -338,26 +338,29 @@ def test_pruning_that_is_enough_spares_the_model(
 
 
 def test_pruning_that_is_not_enough_leaves_the_rest_to_the_model(
-    place: Workplace, model: ModelServer
+    place: Workplace, model: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(prune_job, "plan_prune", pruning(100))
     place.ask(Trigger.AFTER_RESPONSE)
-    (done,) = place.work(prune=pruning(100))
-    assert isinstance(done, Compacted)
+    (done,) = place.work()
+    assert done.outcome is Outcome.COMPACTED
     assert done.tokens_before == 5_410
+    assert [one.outcome for one in place.tries()] == ["pruned", "compacted"]
     assert len(model.requests) == 1
 
 
 @SQLITE
 @pytest.mark.parametrize("trigger", [one for one in Trigger if RULES[one].bypasses])
 def test_whoever_bypasses_the_guards_gets_a_summary_at_once(
-    trigger: Trigger, place: Workplace, model: ModelServer
+    trigger: Trigger, place: Workplace, model: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def prune(_shop: Workshop, _claim: Claim) -> Pruned:
+    def prune(*_: object) -> None:
         raise AssertionError("nobody asked for that")
 
+    monkeypatch.setattr(batch_job, "prune_first", prune)
     place.ask(trigger)
-    (done,) = place.work(prune=prune)
-    assert isinstance(done, Compacted)
+    (done,) = place.work()
+    assert done.outcome is Outcome.COMPACTED
     assert len(model.requests) == 1
 
 

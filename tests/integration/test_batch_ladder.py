@@ -9,6 +9,7 @@ import pytest
 from storage import guards
 from storage.engine import Database
 from storage.guards import GuardName
+from storage.outcomes import Outcome
 from tests.batch_steps import (
     AUTOMATIC,
     BYPASSING,
@@ -23,14 +24,6 @@ from tests.model_behaviours import Silence
 from tests.model_server import ModelServer
 from tests.stored_session import StoredSession
 from tests.workplace import Workplace, desk, say
-from workers.batch.outcomes import (
-    Compacted,
-    Folded,
-    GaveUp,
-    Healed,
-    HeldBack,
-    NothingToCompact,
-)
 from workers.summarising import ErrorClass
 from workers.triggers import Trigger
 
@@ -53,15 +46,18 @@ def test_automatic_passes_rest_after_the_last_failed_attempt_on_every_host(
     trigger: Trigger, ms: int, place: Workplace, model: ModelServer
 ) -> None:
     place.configure(abort_on_summary_failure=True)
-    assert isinstance(fail(place, model, trigger), GaveUp)
+    assert fail(place, model, trigger).outcome is Outcome.GAVE_UP
     asked = len(model.requests)
     place.pass_by(ms - 20_000)
     for automatic in AUTOMATIC:
         held = outcome(place, automatic)
-        assert held == HeldBack("cooldown after a failure (auth)")
+        assert (held.outcome, held.reason) == (
+            Outcome.SUPPRESSED,
+            "cooldown after a failure (auth)",
+        )
     assert len(model.requests) == asked
     place.pass_by(20_000)
-    assert isinstance(outcome(place, Trigger.AFTER_RESPONSE), Compacted)
+    assert outcome(place, Trigger.AFTER_RESPONSE).outcome is Outcome.COMPACTED
     assert set(place.guards()) == set()
 
 
@@ -72,7 +68,7 @@ def test_whoever_bypasses_the_guards_does_not_wait_for_the_cooldown_and_success_
 ) -> None:
     place.configure(abort_on_summary_failure=True)
     fail(place, model)
-    assert isinstance(outcome(place, trigger), Compacted)
+    assert outcome(place, trigger).outcome is Outcome.COMPACTED
     assert GuardName.COOLDOWN not in place.guards()
 
 
@@ -92,12 +88,12 @@ def test_another_summariser_is_not_held_back_by_the_failure_of_the_former(
 ) -> None:
     place.configure(abort_on_summary_failure=True)
     fail(place, model)
-    assert isinstance(outcome(place, Trigger.AFTER_RESPONSE), HeldBack)
+    assert outcome(place, Trigger.AFTER_RESPONSE).outcome is Outcome.SUPPRESSED
     # A longer time limit makes no other summariser, another model does.
     place.configure(endpoint={"timeout": 200.0})
-    assert isinstance(outcome(place, Trigger.AFTER_RESPONSE), HeldBack)
+    assert outcome(place, Trigger.AFTER_RESPONSE).outcome is Outcome.SUPPRESSED
     place.configure(endpoint={"model": "other"})
-    assert isinstance(outcome(place, Trigger.AFTER_RESPONSE), Compacted)
+    assert outcome(place, Trigger.AFTER_RESPONSE).outcome is Outcome.COMPACTED
 
 
 def test_a_cooldown_is_never_shortened_by_a_later_failure(
@@ -121,9 +117,9 @@ def test_no_cooldown_is_set_where_it_is_configured_to_be_none(
     place: Workplace, model: ModelServer
 ) -> None:
     place.configure(abort_on_summary_failure=True, failure_cooldown_seconds=0)
-    assert isinstance(fail(place, model), GaveUp)
+    assert fail(place, model).outcome is Outcome.GAVE_UP
     assert GuardName.COOLDOWN not in place.guards()
-    assert isinstance(outcome(place, Trigger.AFTER_RESPONSE), Compacted)
+    assert outcome(place, Trigger.AFTER_RESPONSE).outcome is Outcome.COMPACTED
 
 
 @SQLITE
@@ -133,7 +129,7 @@ def test_hygiene_waits_for_less_silence_than_other_passes(
     place.configure(hygiene_timeout_seconds=0.15, summary_attempts=1)
     model.fail_next(Silence(chunks=1))
     folded = outcome(place, Trigger.HYGIENE_TOKENS)
-    assert isinstance(folded, Folded)
+    assert folded.outcome is Outcome.PLACEHOLDER
     assert place.tries()[0].error_class == ErrorClass.IDLE_TIMEOUT
     assert place.tries()[0].total_ms < 60_000  # others wait for two minutes
     assert until(place) == about(300_000)
@@ -154,14 +150,14 @@ def full(database: Database, model: ModelServer) -> Iterator[Workplace]:
 def poor_pass(place: Workplace, number: int, trigger: Trigger = Trigger.AFTER_RESPONSE) -> None:
     say(place.session, [number])
     done = outcome(place, trigger)
-    assert isinstance(done, Compacted)
+    assert done.outcome is Outcome.COMPACTED
     assert done.tokens_after >= 0.9 * done.tokens_before
 
 
 def good_pass(place: Workplace, first: int, trigger: Trigger = Trigger.AFTER_RESPONSE) -> None:
     say(place.session, range(first, first + 12))
     done = outcome(place, trigger)
-    assert isinstance(done, Compacted)
+    assert done.outcome is Outcome.COMPACTED
     assert done.tokens_after < 0.9 * done.tokens_before
 
 
@@ -176,13 +172,16 @@ def test_two_poor_passes_lock_automatic_ones_and_one_probe_at_a_time_finds_out(
     for trigger in AUTOMATIC:
         if trigger is not Trigger.HYGIENE_TOKENS:
             held = outcome(full, trigger)
-            assert held == HeldBack("the last 2 passes hardly saved anything")
+            assert (held.outcome, held.reason) == (
+                Outcome.SUPPRESSED,
+                "the last 2 passes hardly saved anything",
+            )
     full.pass_by(300_000)
     probe = outcome(full, Trigger.PREFLIGHT)
-    assert isinstance(probe, Compacted)
+    assert probe.outcome is Outcome.COMPACTED
     assert full.guards()[GuardName.POOR_PASSES].count == 3
     assert until(full, GuardName.POOR_PASSES) == about(300_000)
-    assert isinstance(outcome(full, Trigger.PREFLIGHT), HeldBack)
+    assert outcome(full, Trigger.PREFLIGHT).outcome is Outcome.SUPPRESSED
     full.pass_by(300_000)
     good_pass(full, 30)
     assert GuardName.POOR_PASSES not in full.guards()
@@ -204,14 +203,14 @@ def test_a_good_pass_between_two_poor_ones_begins_the_count_anew(full: Workplace
 def test_only_completed_automatic_passes_count_as_poor(full: Workplace, model: ModelServer) -> None:
     poor_pass(full, 20)
     poor_pass(full, 21, Trigger.MANUAL)
-    assert isinstance(outcome(full, Trigger.MANUAL, up_to=2), NothingToCompact)
+    assert outcome(full, Trigger.MANUAL, up_to=2).outcome is Outcome.NOTHING_DUE
     full.configure(abort_on_summary_failure=True)
     say(full.session, [22])
-    assert isinstance(fail(full, model, Trigger.CONTEXT_OVERFLOW), GaveUp)
+    assert fail(full, model, Trigger.CONTEXT_OVERFLOW).outcome is Outcome.GAVE_UP
     full.configure(abort_on_summary_failure=False)
-    assert isinstance(fail(full, model, Trigger.CONTEXT_OVERFLOW), Folded)
+    assert fail(full, model, Trigger.CONTEXT_OVERFLOW).outcome is Outcome.PLACEHOLDER
     full.pass_by(full.wait_ms())
-    assert [type(one) for one in full.work()] == [Healed]
+    assert [one.outcome for one in full.work()] == [Outcome.PLACEHOLDER_REPLACED]
     assert full.guards()[GuardName.POOR_PASSES].count == 1
     full.pass_by(600_000)
     poor_pass(full, 23)
@@ -226,7 +225,7 @@ def test_the_lock_holds_neither_hygiene_nor_those_who_bypass_the_guards(
     poor_pass(full, 21)
     for number, trigger in enumerate([Trigger.HYGIENE_TOKENS, *BYPASSING], 30):
         say(full.session, [number])
-        assert isinstance(outcome(full, trigger), Compacted)
+        assert outcome(full, trigger).outcome is Outcome.COMPACTED
 
 
 def test_a_poor_pass_over_the_threshold_tells_the_user_that_a_new_session_is_due(
@@ -237,7 +236,7 @@ def test_a_poor_pass_over_the_threshold_tells_the_user_that_a_new_session_is_due
     say(session, range(6))
     with Workplace(session, model.base_url) as place:
         done = outcome(place, Trigger.MANUAL)
-        assert isinstance(done, Compacted)
+        assert done.outcome is Outcome.COMPACTED
         assert done.tokens_after >= 0.9 * done.tokens_before
         assert kinds_told(place) == ["compression_stuck"]
         (stuck, _) = place.signals()
@@ -245,8 +244,8 @@ def test_a_poor_pass_over_the_threshold_tells_the_user_that_a_new_session_is_due
         assert stuck.facts["tokens_after"] == done.tokens_after
         # Where a person chose a part, or there is room, nobody is sent away.
         say(session, range(20, 24))
-        assert isinstance(outcome(place, Trigger.MANUAL, keep_last=2), Compacted)
+        assert outcome(place, Trigger.MANUAL, keep_last=2).outcome is Outcome.COMPACTED
         place.configure(threshold_tokens=20_000)
         say(session, range(30, 44))
-        assert isinstance(outcome(place, Trigger.MANUAL), Compacted)
+        assert outcome(place, Trigger.MANUAL).outcome is Outcome.COMPACTED
         assert kinds_told(place) == ["compression_stuck"]

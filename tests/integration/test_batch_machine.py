@@ -47,7 +47,7 @@ incidents = st.one_of(
     st.builds(Incident, point=between, event=st.sampled_from(Event), after=st.integers(0, 1)),
     st.builds(
         Incident,
-        point=st.sampled_from(("before-commit", "after-commit", "gave-up", "folded")),
+        point=st.sampled_from(("before-commit", "after-commit", "gave-up", "fell-back")),
         event=st.sampled_from((Event.DIES, Event.FAILS)),
         after=st.integers(0, 2),
     ),

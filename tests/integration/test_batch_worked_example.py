@@ -7,12 +7,12 @@ from typing import Any
 
 from producers import Status
 from storage.engine import Database
+from storage.outcomes import Outcome
 from storage.rows import Kind
 from tests.gateways import as_bytes, rows_of
 from tests.model_server import ModelServer
 from tests.stored_session import StoredSession
 from tests.workplace import Workplace, structured
-from workers.batch.outcomes import Compacted
 from workers.tokens import estimate_message
 from workers.triggers import Trigger
 
@@ -64,7 +64,7 @@ def test_the_worked_example(database: Database, model: ModelServer) -> None:
         assert job is not None
         assert job.trigger == Trigger.AFTER_RESPONSE
         (done,) = place.work()
-        assert isinstance(done, Compacted)
+        assert done.outcome is Outcome.COMPACTED
         assert len(model.requests) == 1
 
         view = place.view()

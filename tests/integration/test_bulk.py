@@ -32,10 +32,10 @@ from tests.stored_jobs import AGAIN_MS, LEASE_MS, Worker
 from tests.stored_session import StoredSession
 from workers.local_summariser import LocalSummariser
 from workers.reconcile import reconcile
+from workers.runtime.context import Workshop
+from workers.runtime.jobs import Worked, work_next
 from workers.settings import Settings, WorkerSettings
 from workers.settings_file import SettingsSource
-from workers.work import Worked, work_in_turn
-from workers.workshop import Workshop
 
 AT_ONCE = 3
 
@@ -172,7 +172,7 @@ def test_all_are_worked_in_the_end_and_none_beside_their_places(database: Databa
         assert len(rings) <= AT_ONCE
         # Nothing else rings meanwhile.
         assert reconcile(shop) == []
-        done = work_in_turn(shop, rings.popleft().id)
+        done = work_next(shop, rings.popleft().id)
         assert isinstance(done, Worked)
         worked += 1
         rings.extend(done.due)

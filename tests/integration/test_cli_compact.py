@@ -33,7 +33,7 @@ from tests.play import playing
 from tests.processes import Processes
 from tests.stored_jobs import Worker
 from tests.waiting import wait_until
-from workers.batch.wishes import Wishes
+from workers.batch.span import CompactionOptions
 from workers.retry import RetryPolicy
 from workers.settings import Settings
 from workers.settings_file import SettingsSource
@@ -386,7 +386,7 @@ def test_a_job_that_a_worker_has_is_waited_for(url: str, session: Session) -> No
     with stored(url) as database, open_shop(database, source, {}, Event()) as shop:
         with database.read() as connection:
             record = sessions.fetch(connection, session.key)
-        asked, others = ask(database, record, Wishes(), source, ringing=False)
+        asked, others = ask(database, record, CompactionOptions(), source, ringing=False)
         assert not others
         elsewhere = Worker(database, "elsewhere")
         claim = elsewhere.claim(asked.job_id)
@@ -453,7 +453,7 @@ def test_an_attempt_that_may_be_repeated_is_repeated_here(url: str, session: Ses
         with stored(url) as database, open_shop(database, source, {}, Event()) as shop:
             with database.read() as connection:
                 record = sessions.fetch(connection, session.key)
-            asked, _ = ask(database, record, Wishes(), source, ringing=False)
+            asked, _ = ask(database, record, CompactionOptions(), source, ringing=False)
             hasty = replace(shop, retry=RetryPolicy(base_seconds=0.0, longest_seconds=0.0))
             work_here(hasty, asked, told, Event())
             result = read_result(database, asked)

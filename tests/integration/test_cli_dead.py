@@ -18,10 +18,10 @@ from tests.stored_jobs import Worker
 from tests.stored_session import StoredSession
 from workers.local_summariser import LocalSummariser
 from workers.retry import RetryPolicy
+from workers.runtime.context import Workshop
+from workers.runtime.jobs import Crashed, work
 from workers.settings import Settings
 from workers.settings_file import SettingsSource
-from workers.work import Crashed, work
-from workers.workshop import Workshop
 
 SAID = "the launch code is tangerine"
 

@@ -25,9 +25,9 @@ from tests.stored_session import StoredSession
 from tests.workplace import desk
 from workers.local_summariser import LocalSummariser
 from workers.reconcile import reconcile
+from workers.runtime.context import Workshop
+from workers.runtime.jobs import Worked, work_next
 from workers.settings_file import SettingsSource, load_settings
-from workers.work import Worked, work_in_turn
-from workers.workshop import Workshop
 
 SETTINGS = """
 compression: {protect_last_n: 8, threshold_tokens: 4000}
@@ -58,7 +58,7 @@ def work_off(shop: Workshop) -> None:
     while due := reconcile(shop):
         rings = list(due)
         while rings:
-            done = work_in_turn(shop, rings.pop(0).id)
+            done = work_next(shop, rings.pop(0).id)
             if isinstance(done, Worked):
                 rings.extend(done.due)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -89,7 +91,7 @@ def test_a_finished_job_succeeds_says_what_was_done_and_rings_for_what_follows(
         )
         assert rings(redis_url, "micro") == [ABSORB]
         state, said = run(app, ABSORB, job_id=job(play), session=1, trigger="micro", new_fact=1)
-        assert (state, said) == ("SUCCESS", "Absorbed 6, NothingLeft 1")
+        assert (state, said) == ("SUCCESS", "absorbed 6, nothing_due 1")
         # Whoever comes late has nothing to do.
         assert run(app, FINALIZE, job_id=first) == ("SUCCESS", "already taken")
         assert run(app, FINALIZE, job_id=10**6) == ("SUCCESS", "already taken")
@@ -162,3 +164,24 @@ def test_a_forked_worker_opens_the_database_anew(database_url: str, processes: P
         child = processes.python("-c", FORK, env={"DATABASE_URL": database_url})
         assert child.wait() == 0
         assert play.rows("SELECT turns FROM sessions WHERE key = :key", key=session.key) == [(2,)]
+
+
+def test_from_the_task_to_the_commit_it_is_six_frames_at_most(
+    sqlite_url: str, redis_url: str
+) -> None:
+    depths: list[int] = []
+    with scene(sqlite_url, redis_url) as (play, _, _, _):
+
+        def measure(point: str) -> None:
+            names = [frame.name for frame in traceback.extract_stack()]
+            if point == "before-commit" and "absorb" in names:
+                depths.append(names[names.index("absorb") :].index("commit"))
+
+        measured = make_app(redis_url, lambda: replace(play.shop, reach=measure))
+        try:
+            run(measured, FINALIZE, job_id=job(play))
+            run(measured, ABSORB, job_id=job(play))
+        finally:
+            measured.close()
+    assert depths
+    assert max(depths) <= 6

@@ -20,6 +20,7 @@ from producers import DatabaseUnavailable, Session
 from storage import jobs
 from storage.engine import Database
 from storage.jobs import JobKind
+from storage.outcomes import Outcome
 from tests.conversations import turn
 from tests.gateways import contents, rows_of, url_of
 from tests.job_program import command
@@ -28,9 +29,8 @@ from tests.play import Play, Turn, playing, shape
 from tests.processes import Child, Processes
 from tests.servers import PostgresServer
 from tests.waiting import wait_until
-from workers.micro.outcomes import Absorbed, HandedBack, NothingLeft, Stale
+from workers.runtime.jobs import Crashed, NotClaimed, Worked, work
 from workers.summariser.client import OpenAISummariser
-from workers.work import Crashed, NotClaimed, Worked, work
 
 COMPRESSION: dict[str, Any] = {
     "protect_last_n": 8,
@@ -271,7 +271,7 @@ def test_an_answer_that_comes_while_the_database_restarts_is_kept_and_not_paid_f
         outcome = work(scene.play.shop, scene.job)
         starting[0].join()
         assert isinstance(outcome, Worked)
-        assert {type(one) for one in outcome.passes} == {Absorbed, NothingLeft}
+        assert {one.outcome for one in outcome.passes} == {Outcome.ABSORBED, Outcome.NOTHING_DUE}
         check_end(scene, undisturbed)
         assert scene.asked() == undisturbed.asked
 
@@ -342,8 +342,8 @@ def test_turns_appended_while_the_model_thinks_do_not_make_its_answer_stale(
             for number in range(50, 53):
                 scene.play.say(scene.session, Turn(turn(number), [None] * 4))
             scene.play.gateway.append(scene.session, turn(60)[:2])
-        assert isinstance(done[0].passes[0], Absorbed)
-        assert not any(isinstance(one, Stale) for one in done[0].passes)
+        assert done[0].passes[0].outcome is Outcome.ABSORBED
+        assert not any(one.outcome is Outcome.STALE for one in done[0].passes)
         assert set(scene.asked().values()) == {1}
         scene.play.work_off()
         told = [row.message for row in scene.play.everything(scene.session) if row.message]
@@ -357,8 +357,8 @@ def test_a_rewind_while_the_model_thinks_makes_the_plan_stale_and_its_answer_ser
     with desk(url_of(database)) as scene:
         with worked_while_the_model_thinks(scene) as done:
             scene.play.gateway.rewind(scene.session)
-        assert isinstance(done[0].passes[0], Stale)
-        assert isinstance(done[0].passes[1], Absorbed)
+        assert done[0].passes[0].outcome is Outcome.STALE
+        assert done[0].passes[1].outcome is Outcome.ABSORBED
         # The new plan takes the same rows, so the answer that came is the answer to it.
         assert set(scene.asked().values()) == {1}
         assert rows_of(database, "SELECT count(*) FROM attempts WHERE outcome = 'stale'") == [(1,)]
@@ -370,7 +370,7 @@ def test_a_rewind_past_the_planned_rows_leaves_nothing_of_them(database: Databas
     with desk(url_of(database)) as scene:
         with worked_while_the_model_thinks(scene) as done:
             scene.play.gateway.rewind(scene.session, turns=TURNS - 1)
-        assert [type(one) for one in done[0].passes] == [Stale, NothingLeft]
+        assert [one.outcome for one in done[0].passes] == [Outcome.STALE, Outcome.NOTHING_DUE]
         assert [r.message for r in scene.play.view(scene.session)] == turn(0)
         assert rows_of(database, "SELECT count(*) FROM summaries") == [(0,)]
         assert rows_of(database, "SELECT state FROM jobs WHERE kind = 'micro'") == [("done",)]
@@ -390,12 +390,12 @@ def test_an_undo_while_the_model_thinks_makes_the_plan_stale(database: Database)
             view = shape(scene.play.view(scene.session))
         assert undone is not None
         # Automatic passes wait for the next turn after an undo.
-        assert [type(one) for one in done[0].passes] == [Stale, NothingLeft]
+        assert [one.outcome for one in done[0].passes] == [Outcome.STALE, Outcome.NOTHING_DUE]
         assert shape(scene.play.view(scene.session)) == view
         assert view != former
         scene.play.say(scene.session, Turn(turn(54), [None] * 4))
         worked = scene.play.work_off()
-        assert any(isinstance(one, Absorbed) for w in worked for one in w.passes)
+        assert any(one.outcome is Outcome.ABSORBED for w in worked for one in w.passes)
 
 
 def test_a_change_of_the_model_while_the_summariser_thinks_makes_the_plan_stale(
@@ -404,7 +404,7 @@ def test_a_change_of_the_model_while_the_summariser_thinks_makes_the_plan_stale(
     with desk(url_of(database)) as scene:
         with worked_while_the_model_thinks(scene) as done:
             scene.play.gateway.set_model(scene.session, "other", context_window=128_000)
-        assert isinstance(done[0].passes[0], Stale)
+        assert done[0].passes[0].outcome is Outcome.STALE
         scene.play.work_off()
         check_end(scene, undisturbed)
         assert scene.asked() == undisturbed.asked
@@ -422,7 +422,7 @@ def test_a_worker_that_slept_past_its_lease_commits_nothing(
         before = contents(database)
         sleeper.send(signal.SIGCONT)
         assert sleeper.wait() == 0
-        assert "outcome Worked HandedBack end" in sleeper.output
+        assert "outcome Worked handed_back end" in sleeper.output
         # Answers carry no fence: they are keyed by what was asked.
         assert changed(before, contents(database)) <= {"answers"}
 
@@ -466,7 +466,7 @@ def test_a_worker_that_stops_keeps_what_the_model_is_saying_and_gives_the_rest_b
         stop = Event()
         with worked_while_the_model_thinks(scene, stop.is_set) as done:
             stop.set()
-        assert [type(one) for one in done[0].passes] == [Absorbed, HandedBack]
+        assert [one.outcome for one in done[0].passes] == [Outcome.ABSORBED, Outcome.HANDED_BACK]
         assert rows_of(database, "SELECT state, attempt FROM jobs WHERE kind = 'micro'") == [
             ("due", 0)
         ]

@@ -15,10 +15,10 @@ from tests.gateways import migrated, url_of
 from tests.stored_jobs import LEASE_MS, Worker
 from tests.stored_session import StoredSession
 from workers.local_summariser import LocalSummariser
+from workers.runtime.context import Workshop
+from workers.runtime.jobs import Crashed, NotClaimed, Worked, work_next
 from workers.settings import Settings
 from workers.settings_file import SettingsSource
-from workers.work import Crashed, NotClaimed, Worked, work_in_turn
-from workers.workshop import Workshop
 
 MINUTE = 60_000
 MANY = 10_000
@@ -83,7 +83,7 @@ def only_session(database: Database) -> StoredSession:
 
 
 def worked(shop: Workshop, ring: int) -> Worked:
-    match work_in_turn(shop, ring):
+    match work_next(shop, ring):
         case Worked() as done:
             return done
         case Crashed(error):
@@ -131,7 +131,7 @@ def test_the_rung_job_is_rung_again_where_another_was_worked(shop: Workshop) -> 
     second = worked(shop, other[0])
     assert (second.job_id, second.due) == (other[0], ())
     # The ring of what was worked in between comes to nothing.
-    assert work_in_turn(shop, mine[0]) == NotClaimed()
+    assert work_next(shop, mine[0]) == NotClaimed()
 
 
 def test_the_rung_job_itself_is_worked_where_its_owner_has_the_turn(shop: Workshop) -> None:
@@ -168,7 +168,7 @@ def test_a_job_whose_session_is_being_worked_on_takes_nobodys_turn(
     Worker(database).take(only_session(database).make_due(JobKind.BATCH))
     mine = make_due(database, "b", 2)
     assert [worked(shop, ring).job_id for ring in mine] == mine
-    assert work_in_turn(shop, busy[0]) == NotClaimed()
+    assert work_next(shop, busy[0]) == NotClaimed()
 
 
 def test_jobs_that_nobody_was_rung_for_yet_wait_for_their_ring(

@@ -150,7 +150,7 @@ class TestRetrying:
         self, gateway: Gateway, database: Database
     ) -> None:
         session = grown(gateway, 7000)
-        with scripted(database, Ends("no_op")):
+        with scripted(database, Ends("nothing_due")):
             assert not gateway.report_error(session, OVERFLOW, wait=LONG).retry
 
     def test_is_worth_it_for_fewer_rows_alone(self, gateway: Gateway, database: Database) -> None:

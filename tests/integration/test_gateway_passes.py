@@ -127,7 +127,7 @@ def test_a_failure_holds_back_until_a_person_asks(database: Database) -> None:
         play.gateway.finalize_turn(session, turn(16))
         # Here no model is configured, so it is the worker that knows of the cooldown.
         held = play.gateway.preflight(session, wait=LONG)
-        assert held.compaction.outcome == "held_back"
+        assert held.compaction.outcome == "suppressed"
         assert held.held_by is not None
         assert held.held_by.guard is GuardName.COOLDOWN
         assert held.go

@@ -149,7 +149,7 @@ class TestOverTheThreshold:
             with scripted(database, compacts(1, 3000)):
                 assert gateway.preflight(session, wait=LONG).passes == 1
 
-    @pytest.mark.parametrize("outcome", ["no_op", "not_smaller"])
+    @pytest.mark.parametrize("outcome", ["nothing_due", "not_smaller"])
     def test_a_pass_that_changes_nothing_is_the_only_one_of_its_turn(
         self, gateway: Gateway, database: Database, outcome: str
     ) -> None:
@@ -188,7 +188,7 @@ class TestOverTheThreshold:
 
     def test_more_than_the_window_does_not_go(self, gateway: Gateway, database: Database) -> None:
         session = grown(gateway, 5000)
-        with scripted(database, Ends("no_op")):
+        with scripted(database, Ends("nothing_due")):
             answer = gateway.preflight(session, tokens=128_001, wait=LONG)
         assert (answer.go, answer.fits, answer.window) == (False, False, 128_000)
 
@@ -362,7 +362,7 @@ class TestGuards:
         self, gateway: Gateway, database: Database
     ) -> None:
         session = grown(gateway, 5000)
-        with scripted(database, Ends("held_back")):
+        with scripted(database, Ends("suppressed")):
             answer = gateway.preflight(session, wait=LONG)
         assert answer.compaction.status is Status.HELD_BACK
         assert (answer.go, answer.passes) == (True, 0)

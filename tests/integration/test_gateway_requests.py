@@ -277,7 +277,7 @@ class TestAPlugin:
     def test_learns_that_nothing_could_be_done(self, gateway: Gateway, database: Database) -> None:
         session = grown(gateway, 500)
         stored = live_tokens(database, session)
-        with scripted(database, Ends("no_op")):
+        with scripted(database, Ends("nothing_due")):
             done = gateway.request_compaction(session, wait=LONG)
         assert (done.status, done.passes, done.changed) == (Status.UNCHANGED, 1, False)
         assert (done.tokens_before, done.tokens_after) == (stored, stored)

@@ -8,10 +8,10 @@ from dataclasses import replace
 from producers import Session
 from storage import job_records
 from storage.job_records import JobRecord
+from storage.outcomes import Outcome
 from tests.conversations import turn
 from tests.play import Play, Turn, playing
 from tests.stored_session import later
-from workers.batch.outcomes import Folded, Healed
 from workers.local_summariser import LocalSummariser
 from workers.summarising import ErrorClass, Reply, SummariserError, SummaryRequest
 from workers.triggers import Trigger
@@ -45,13 +45,13 @@ def test_undo_and_rewind_make_a_placeholder_that_they_bring_back_due_to_be_heale
         play.gateway.compact(session)
         done = play.work_one()
         assert done is not None
-        assert isinstance(done.passes[0], Folded)
+        assert done.passes[0].outcome is Outcome.PLACEHOLDER
         assert len(heal_jobs(play, session)) == 1
 
         play.database = later(play.database, HOUR_MS)
         play.shop = replace(play.shop, database=play.database, summariser=LocalSummariser())
         (healed,) = play.work_off()
-        assert isinstance(healed.passes[0], Healed)
+        assert healed.passes[0].outcome is Outcome.PLACEHOLDER_REPLACED
         assert not heal_jobs(play, session)
 
         play.gateway.undo(session)
@@ -61,5 +61,9 @@ def test_undo_and_rewind_make_a_placeholder_that_they_bring_back_due_to_be_heale
         play.say(session, Turn(turn(30), [None] * 4))
         play.database = later(play.database, HOUR_MS)
         play.shop = replace(play.shop, database=play.database)
-        assert any(isinstance(o, Healed) for worked in play.work_off() for o in worked.passes)
+        assert any(
+            o.outcome is Outcome.PLACEHOLDER_REPLACED
+            for worked in play.work_off()
+            for o in worked.passes
+        )
         assert not heal_jobs(play, session)

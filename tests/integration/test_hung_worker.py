@@ -10,16 +10,16 @@ import pytest
 from storage import jobs
 from storage.engine import Database
 from storage.jobs import JobState
+from storage.outcomes import Outcome
 from tests.conversations import turn
 from tests.decisions import SMALL, Case
 from tests.gateways import contents, url_of
 from tests.play import Play, playing
 from tests.waiting import wait_until
 from workers.local_summariser import LocalSummariser
-from workers.micro.outcomes import Absorbed, HandedBack
+from workers.runtime.context import Workshop
+from workers.runtime.jobs import Worked, work
 from workers.summarising import Reply, SummaryRequest
-from workers.work import Worked, work
-from workers.workshop import Workshop
 
 
 class HangingSummariser(LocalSummariser):
@@ -77,7 +77,7 @@ def test_its_job_goes_to_another_worker_and_what_it_says_later_is_not_heard(play
     ]
     other = work(play.shop, job)
     assert isinstance(other, Worked)
-    assert isinstance(other.passes[0], Absorbed)
+    assert other.passes[0].outcome is Outcome.ABSORBED
     before = contents(play.database)
     assert turn(0)[0] in [row.message for row in play.view(case.session)]
 
@@ -85,7 +85,7 @@ def test_its_job_goes_to_another_worker_and_what_it_says_later_is_not_heard(play
     hung.join(30)
     (late,) = said
     assert isinstance(late, Worked)
-    assert set(late.passes) == {HandedBack()}
+    assert {one.outcome for one in late.passes} == {Outcome.HANDED_BACK}
     after = contents(play.database)
     # Its answer may be kept, since answers belong to questions; nothing else of it is.
     assert {**after, "answers": []} == {**before, "answers": []}

@@ -12,6 +12,7 @@ from sqlalchemy import text as sql
 from storage import guards, overdue
 from storage.engine import Database
 from storage.guards import GuardName
+from storage.outcomes import Outcome
 from storage.overdue import Place
 from tests.conversations import turn
 from tests.counting import counted
@@ -56,7 +57,7 @@ def test_a_session_is_compacted_when_it_was_idle_for_as_long_as_configured(
         assert scan_idle(play.shop) == IdleScan(looked_at=1, due=1)
         assert idle_jobs(database) == [("recompact", 5, "due")]
         (worked,) = play.work_off()
-        assert [type(one).__name__ for one in worked.passes] == ["Compacted"]
+        assert [one.outcome for one in worked.passes] == [Outcome.COMPACTED]
 
 
 def test_it_is_looked_at_once_until_it_was_active_again(database: Database) -> None:
@@ -126,7 +127,7 @@ def test_a_pass_that_waited_until_somebody_came_back_does_nothing(database: Data
         assert scan_idle(play.shop).due == 1
         play.say(play.gateway.open_session("s"), Turn(turn(99), []))
         outcomes = [one for worked in play.work_off() for one in worked.passes]
-        assert [type(one).__name__ for one in outcomes] == ["HeldBack"]
+        assert [one.outcome for one in outcomes] == [Outcome.SUPPRESSED]
     with later(database, 2 * HOUR) as play:
         assert scan_idle(play.shop).due == 1
 

@@ -16,8 +16,8 @@ from tests.play import Turn, playing
 from tests.stored_jobs import Worker
 from tests.stored_session import StoredSession
 from workers.log_lines import LOG_LINES, LogEvent
-from workers.told_passes import tell_discarded
-from workers.work import Crashed, work
+from workers.runtime.jobs import Crashed, work
+from workers.runtime.run_log import log_discarded
 
 FIELDS = {line.event.value: set(line.fields) for line in LOG_LINES}
 CANARY = "xylophone-canary"
@@ -56,7 +56,7 @@ def test_an_event_is_followed_from_the_gateway_to_the_commit(
         ("turn.stored", None, None),
         ("run.ended", "turn", "done"),
         ("pass.ended", "micro", "absorbed"),
-        ("pass.ended", "micro", "nothing_left"),
+        ("pass.ended", "micro", "nothing_due"),
     ]
     assert names[4] == ("run.ended", "micro", "absorbed")
     stored, decided, absorbed, _, ended, again = followed
@@ -109,6 +109,6 @@ def test_a_job_that_somebody_else_has_is_told_by_its_run(
     with playing(sqlite_url) as play:
         stored = StoredSession.create(play.database)
         claim = Worker(play.database).take(stored.make_due(JobKind.MICRO))
-        tell_discarded(logging.getLogger("tests"), claim)
+        log_discarded(logging.getLogger("tests"), claim)
     [line] = lines(caplog)
     assert (line["run"], line["session"]) == (claim.run, "s")

@@ -10,13 +10,13 @@ from storage import cursors, messages, sessions, summaries
 from storage.cursors import CursorName
 from storage.engine import Database
 from storage.jobs import JobKind
+from storage.outcomes import Outcome
 from storage.rows import Kind
 from storage.summaries import SummaryKind
 from tests.conversations import turn
 from tests.counting import Work, counted
 from tests.gateways import rows_of, url_of
 from tests.play import Play, Turn, playing
-from workers.micro.outcomes import Absorbed, NothingLeft
 
 COMPRESSION: dict[str, Any] = {
     "protect_last_n": 8,
@@ -101,7 +101,7 @@ def costs_in_steady_state(play: Play, session: Session) -> list[Cost]:
         assert decided is not None
         assert decided.kind is JobKind.TURN
         assert worked is not None
-        assert [type(one) for one in worked.passes] == [Absorbed, NothingLeft]
+        assert [one.outcome for one in worked.passes] == [Outcome.ABSORBED, Outcome.NOTHING_DUE]
         costs.append(Cost(finalize, turn_job, micro_job))
     return costs
 

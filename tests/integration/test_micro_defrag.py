@@ -8,10 +8,10 @@ from itertools import pairwise
 from typing import Any
 
 from storage import attempts
+from storage.outcomes import Outcome
 from tests.conversations import turn
 from tests.model_server import ModelServer
 from tests.play import Play, Turn, micro_markers, person_rows, playing, shape
-from workers.micro.outcomes import Absorbed, Defragmented, DefragRejected
 from workers.summariser.client import OpenAISummariser
 from workers.tokens import estimate_text
 
@@ -66,13 +66,13 @@ def test_a_summary_over_its_mark_is_rewritten_in_place_and_no_message_moves(
 ) -> None:
     with long_desk(sqlite_url, Growing(rewrite_words=20)) as (play, session):
         done = [outcome for job in play.work_off() for outcome in job.passes]
-        rewrites = [i for i, o in enumerate(done) if isinstance(o, Defragmented)]
+        rewrites = [i for i, o in enumerate(done) if o.outcome is Outcome.DEFRAGMENTED]
         assert rewrites
-        assert not any(isinstance(o, DefragRejected) for o in done)
+        assert not any(o.outcome is Outcome.DEFRAG_REJECTED for o in done)
         with play.database.read() as connection:
             tried = attempts.newest(connection, session.key, limit=200)
         for before, after in pairwise(tried):
-            if after.outcome == "defrag":
+            if after.outcome == "defragmented":
                 assert after.cursor == before.cursor
                 assert after.messages_after == after.messages_before
                 assert after.tokens_after < after.tokens_before
@@ -88,7 +88,7 @@ def test_undoing_a_rewrite_brings_the_longer_summary_back(sqlite_url: str) -> No
             done = play.work_one()
             if done is None:
                 break
-            if any(isinstance(o, Defragmented) for o in done.passes):
+            if any(o.outcome is Outcome.DEFRAGMENTED for o in done.passes):
                 seen.append(view)
         kinds = [kind for (kind,) in play.rows("SELECT kind FROM summaries ORDER BY id")]
         while kinds:
@@ -103,14 +103,14 @@ def test_a_rewrite_that_is_not_smaller_is_refused_and_absorbing_goes_on(sqlite_u
     answers = Growing(rewrite_words=None)
     with long_desk(sqlite_url, answers) as (play, session):
         done = [outcome for job in play.work_off() for outcome in job.passes]
-        refused = [i for i, o in enumerate(done) if isinstance(o, DefragRejected)]
+        refused = [i for i, o in enumerate(done) if o.outcome is Outcome.DEFRAG_REJECTED]
         assert refused
-        marks = [o.mark for o in done if isinstance(o, DefragRejected)]
+        marks = [o.mark for o in done if o.outcome is Outcome.DEFRAG_REJECTED]
         assert marks == sorted(marks)
         assert marks[0] > MARK
         # Between two refusals the session is compacted further, not only tried again.
         for first, second in pairwise(refused):
-            assert any(isinstance(o, Absorbed) for o in done[first:second])
+            assert any(o.outcome is Outcome.ABSORBED for o in done[first:second])
         assert len(person_rows(play.view(session))) == 30
         text = micro_markers(play.view(session))[0].summary or ""
         assert estimate_text(text) > MARK

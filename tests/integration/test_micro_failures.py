@@ -17,6 +17,7 @@ from storage import attempts, cursors, guards
 from storage.cursors import CursorName
 from storage.guards import GuardName
 from storage.jobs import JobKind, JobState
+from storage.outcomes import Outcome
 from tests.conversations import turn
 from tests.model_behaviours import (
     BadJson,
@@ -47,17 +48,15 @@ from tests.play import Play, Turn, micro_markers, person_rows, playing
 from tests.stored_session import later
 from workers.breaker import FIRST_OPEN_MS, LOOK_SOON_MS
 from workers.gate import Permit, SharedGate
-from workers.micro.outcomes import Absorbed, Failed, NothingLeft, Skipped
-from workers.pruning.outcomes import NothingToPrune
 from workers.rates import Limits
 from workers.retry import RetryPolicy
 from workers.routes import route_name
+from workers.runtime.pass_context import PassResult
 from workers.settings import Settings
 from workers.settings_file import SettingsSource
 from workers.summariser.build import FollowingSummariser
 from workers.summariser.client import OpenAISummariser
 from workers.summarising import ErrorClass
-from workers.work import JobOutcome
 
 TURNS = 16
 
@@ -153,9 +152,14 @@ def cursor(play: Play, session: Session) -> int:
         return cursors.read(connection, session.key, CursorName.MICRO)
 
 
-def micro_outcomes(play: Play, most: int) -> list[JobOutcome]:
+def failures(results: list[PassResult]) -> list[tuple[Outcome, ErrorClass | None, int]]:
+    """What failed, why, and how long the job waits."""
+    return [(one.outcome, one.error_class, one.delay_ms) for one in results]
+
+
+def micro_outcomes(play: Play, most: int) -> list[PassResult]:
     """Work at most `most` jobs and give what became of their passes."""
-    outcomes: list[JobOutcome] = []
+    outcomes: list[PassResult] = []
     for _ in range(most):
         done = play.work_one()
         if done is None:
@@ -174,13 +178,13 @@ def test_a_bad_answer_changes_nothing_and_the_third_one_skips_the_exchange(
         model.always(behaviour)
         with hurry(play, model):
             # The turn job and three tries; the third goes on with the next exchange and fails.
-            assert micro_outcomes(play, 2) == [Failed(error_class, 0)]
+            assert failures(micro_outcomes(play, 2)) == [(Outcome.FAILED, error_class, 0)]
             assert play.view(session) == before
             assert cursor(play, session) == 0
-            assert micro_outcomes(play, 1) == [Failed(error_class, 0)]
+            assert failures(micro_outcomes(play, 1)) == [(Outcome.FAILED, error_class, 0)]
             assert play.view(session) == before
             third = micro_outcomes(play, 1)
-        assert third[0] == Skipped(error_class)
+        assert failures(third[:1]) == [(Outcome.SKIPPED, error_class, 0)]
         assert play.view(session) == before
         assert cursor(play, session) > 0
         skipped = cursor(play, session)
@@ -208,13 +212,13 @@ def test_an_endpoint_that_is_down_skips_nothing_however_long_it_lasts(
         before = play.view(session)
         model.always(behaviour)
         outcomes = micro_outcomes(play, 6)
-        assert outcomes == [Failed(error_class, 0)] * 5
+        assert failures(outcomes) == [(Outcome.FAILED, error_class, 0)] * 5
         assert play.view(session) == before
         assert cursor(play, session) == 0
         assert len(model.requests) == 5
         model.always(Good())
         outcomes = micro_outcomes(play, 1)
-        assert isinstance(outcomes[0], Absorbed)
+        assert outcomes[0].outcome is Outcome.ABSORBED
         assert not jobs_open(play)
 
 
@@ -262,7 +266,7 @@ def test_while_the_breaker_is_open_the_job_waits_and_nothing_is_counted(sqlite_u
         assert (before[0], len(before[1]), len(model.requests)) == (3, 3, 3)
         play.shop = replace(play.shop, retry=RetryPolicy())
         (waits,) = micro_outcomes(play, 1)
-        assert isinstance(waits, Failed)
+        assert waits.outcome is Outcome.FAILED
         assert waits.error_class is ErrorClass.BREAKER_OPEN
         assert FIRST_OPEN_MS - 20_000 < waits.delay_ms <= FIRST_OPEN_MS
         assert micro_outcomes(play, 1) == []
@@ -276,7 +280,7 @@ def test_while_the_breaker_is_open_the_job_waits_and_nothing_is_counted(sqlite_u
         summariser = behind_the_gate(play, model)
         play.shop = replace(play.shop, database=play.database, summariser=summariser)
         model.always(Good())
-        assert isinstance(micro_outcomes(play, 1)[0], Absorbed)
+        assert micro_outcomes(play, 1)[0].outcome is Outcome.ABSORBED
         assert outages(play, session) == 0
         summariser.close()
 
@@ -292,7 +296,7 @@ def test_while_another_session_asks_a_model_in_doubt_the_job_waits_and_nothing_i
         permit = gate.admit(route, Limits(), tokens=100, longest_seconds=600.0)
         assert isinstance(permit, Permit)
         (waits,) = micro_outcomes(play, 2)
-        assert isinstance(waits, Failed)
+        assert waits.outcome is Outcome.FAILED
         assert (waits.error_class, waits.delay_ms) == (ErrorClass.LIMIT_REACHED, LOOK_SOON_MS)
         assert micro_outcomes(play, 1) == []
         assert (outages(play, session), attempts_of(play, session)) == (0, [])
@@ -303,7 +307,7 @@ def test_while_another_session_asks_a_model_in_doubt_the_job_waits_and_nothing_i
         gate.answered(permit, used_tokens=None)
         play.database = later(play.database, LOOK_SOON_MS)
         play.shop = replace(play.shop, database=play.database)
-        assert isinstance(micro_outcomes(play, 1)[0], Absorbed)
+        assert micro_outcomes(play, 1)[0].outcome is Outcome.ABSORBED
         summariser.close()
 
 
@@ -392,8 +396,7 @@ def test_a_cooldown_that_begins_while_a_job_waits_holds_it_back_until_it_ends(
                 subject=play.shop.summariser.fingerprint,
                 hold_ms=600_000,
             )
-        idle = (NothingLeft, NothingToPrune)
-        assert all(isinstance(outcome, idle) for outcome in micro_outcomes(play, 2))
+        assert all(one.outcome is Outcome.NOTHING_DUE for one in micro_outcomes(play, 2))
         assert not model.requests
         with play.database.write() as connection:
             guards.clear(connection, session.key, GuardName.COOLDOWN)

@@ -9,9 +9,9 @@ import pytest
 from producers import WindowError
 from storage import attempts
 from storage.jobs import JobKind
+from storage.outcomes import Outcome
 from tests.conversations import turn
 from tests.play import Play, Turn, playing
-from workers.micro.outcomes import Absorbed, NothingLeft
 
 SMALL: dict[str, Any] = {"protect_last_n": 4, "threshold_tokens": 2000}
 
@@ -44,7 +44,7 @@ def test_a_reserve_kept_from_a_larger_model_holds_compaction_back_until_it_is_co
         assert len(play.view(session)) == 12 * 4
         play.gateway.set_model(session, "m", context_window=32_768, reserved_output=4096)
         play.say(session, Turn(turn(12), []))
-        assert any(isinstance(o, Absorbed) for job in play.work_off() for o in job.passes)
+        assert any(o.outcome is Outcome.ABSORBED for job in play.work_off() for o in job.passes)
 
 
 def test_a_micro_job_that_meets_such_a_window_ends_and_says_so(sqlite_url: str) -> None:
@@ -57,7 +57,7 @@ def test_a_micro_job_that_meets_such_a_window_ends_and_says_so(sqlite_url: str) 
         worked = play.work_one()
         assert worked is not None
         assert worked.kind is JobKind.MICRO
-        assert isinstance(worked.passes[0], NothingLeft)
+        assert worked.passes[0].outcome is Outcome.NOTHING_DUE
         assert "leaves no room" in worked.passes[0].reason
         with play.database.read() as connection:
             (tried,) = attempts.newest(connection, session.key, limit=9)

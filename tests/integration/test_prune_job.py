@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -17,15 +18,16 @@ from producers import (
 from storage import jobs, sessions
 from storage.guards import GuardName
 from storage.jobs import JobKind
+from storage.outcomes import Outcome
 from tests.chat import assistant, result, user
 from tests.play import Turn
 from tests.pruning import call
 from tests.tool_talk import log, log_turn, tool_talk
-from workers.micro.outcomes import HandedBack, Stale
-from workers.pruning.job import run_prune
-from workers.pruning.outcomes import NothingToPrune, OutputPruned
+from workers.pruning.job import prune_pass
 from workers.pruning.triggers import PRUNE_QUEUE, PruneTrigger
-from workers.work import Worked, work
+from workers.runtime.jobs import Worked, work
+from workers.runtime.pass_context import PassResult
+from workers.runtime.passes import run_passes
 
 
 def test_a_size_that_is_reached_has_old_output_shortened_and_the_original_stays(
@@ -36,7 +38,7 @@ def test_a_size_that_is_reached_has_old_output_shortened_and_the_original_stays(
         before = talk.record()
         originals = talk.originals()
         (done,) = talk.work_off()
-        assert isinstance(done, OutputPruned)
+        assert done.outcome is Outcome.PRUNED
         after = talk.record()
         assert (done.tokens_before, done.tokens_after) == (before.live_tokens, after.live_tokens)
         assert after.live_tokens < before.live_tokens / 2
@@ -118,23 +120,31 @@ def test_the_job_has_its_own_queue_and_task(sqlite_url: str) -> None:
         assert found == [("prune", PRUNE_QUEUE, "proactive")]
 
 
+def freeable_tokens(nothing: PassResult) -> int:
+    """How much could have been freed, as the reason says."""
+    found = re.fullmatch(r"only ([\d,]+) tokens could be freed", nothing.reason)
+    assert found is not None
+    return int(found[1].replace(",", ""))
+
+
 def test_what_would_free_too_little_is_left_alone_until_enough_has_come_in(
     database_url: str,
 ) -> None:
     with tool_talk(database_url, proactive_prune_min_reclaim_tokens=8_000) as talk:
         talk.say(*range(9))
         (nothing,) = talk.work_off()
-        assert isinstance(nothing, NothingToPrune)
-        assert 0 < nothing.tokens < 8_000
+        assert nothing.outcome is Outcome.NOTHING_DUE
+        freeable = freeable_tokens(nothing)
+        assert 0 < freeable < 8_000
         live = talk.record().live_tokens
         mark = talk.guards()[GuardName.PRUNE_MARK]
-        assert mark.subject == live + 8_000 - nothing.tokens
+        assert mark.subject == live + 8_000 - freeable
         assert talk.short() == []
         talk.say(9)
         assert talk.work_off() == []
         talk.say(*range(10, 16))
         (done,) = talk.work_off()
-        assert isinstance(done, OutputPruned)
+        assert done.outcome is Outcome.PRUNED
         assert done.tokens_before - done.tokens_after >= 8_000
 
 
@@ -144,7 +154,7 @@ def test_after_a_pass_the_next_one_comes_only_when_as_much_has_come_in_again(
     with tool_talk(database_url) as talk:
         talk.say(*range(12))
         (done,) = talk.work_off()
-        assert isinstance(done, OutputPruned)
+        assert done.outcome is Outcome.PRUNED
         freed = done.tokens_before - done.tokens_after
         assert talk.guards()[GuardName.PRUNE_MARK].subject == done.tokens_after + freed
         number = 12
@@ -154,7 +164,7 @@ def test_after_a_pass_the_next_one_comes_only_when_as_much_has_come_in_again(
             number += 1
         talk.say(number, number + 1)
         (again,) = talk.work_off()
-        assert isinstance(again, OutputPruned)
+        assert again.outcome is Outcome.PRUNED
         assert again.rows < number
         talk.check()
 
@@ -169,7 +179,7 @@ def test_the_mark_is_stored_and_another_model_knows_nothing_of_it(sqlite_url: st
         talk.gateway.set_model(talk.session, "another", context_window=128_000)
         talk.say(13)
         (looked,) = talk.work_off()
-        assert isinstance(looked, OutputPruned)
+        assert looked.outcome is Outcome.PRUNED
 
 
 def test_a_batch_pass_clears_the_mark_and_reads_the_originals(database_url: str) -> None:
@@ -211,7 +221,7 @@ def test_showing_in_full_again_brings_every_byte_back_and_automatic_passes_wait(
         whole = talk.gateway.load_context(talk.session)
         before = talk.record()
         (done,) = talk.work_off()
-        assert isinstance(done, OutputPruned)
+        assert done.outcome is Outcome.PRUNED
         back = talk.gateway.unprune(talk.session)
         assert (back.messages, back.tokens) == (7, done.tokens_before - done.tokens_after)
         now = talk.record()
@@ -343,8 +353,8 @@ class TestWhileOthersWork:
         with tool_talk(database_url, reach=change) as talk:
             talk.say(*range(13))
             stale, done = talk.work_off()
-            assert isinstance(stale, Stale)
-            assert isinstance(done, OutputPruned)
+            assert stale.outcome is Outcome.STALE
+            assert done.outcome is Outcome.PRUNED
             talk.check()
 
     def test_turns_that_come_in_meanwhile_are_no_hindrance(self, database_url: str) -> None:
@@ -358,7 +368,7 @@ class TestWhileOthersWork:
         with tool_talk(database_url, reach=speak) as talk:
             talk.say(*range(12))
             (done,) = talk.work_off()
-            assert isinstance(done, OutputPruned)
+            assert done.outcome is Outcome.PRUNED
             assert talk.contents()[-2] == log(12)
             talk.check()
 
@@ -380,8 +390,8 @@ class TestWhileOthersWork:
             with talk.database.write() as connection:
                 sessions.lock(connection, talk.session.key)
                 assert jobs.fence_out(connection, talk.database, talk.session.key, JobKind.PRUNE)
-            report = run_prune(talk.play.shop, claim)
-            assert isinstance(report.outcomes[-1], HandedBack)
+            report = run_passes(talk.play.shop, claim, prune_pass)
+            assert report.results[-1].outcome is Outcome.HANDED_BACK
             assert talk.short() == []
 
     def test_a_crash_before_the_commit_changes_nothing_and_the_next_worker_does_it(
@@ -408,7 +418,7 @@ class TestWhileOthersWork:
             with talk.database.write() as connection:
                 assert jobs.rescue_expired(connection, talk.database) == 1
             (done,) = talk.work_off()
-            assert isinstance(done, OutputPruned)
+            assert done.outcome is Outcome.PRUNED
 
     def test_a_worker_that_stops_hands_the_job_back(self, sqlite_url: str) -> None:
         with tool_talk(sqlite_url) as talk:
@@ -418,7 +428,7 @@ class TestWhileOthersWork:
             (job,) = talk.play.rows("SELECT id FROM jobs WHERE kind = 'prune'")
             done = work(shop, job[0])
             assert isinstance(done, Worked)
-            assert done.passes == (HandedBack(),)
+            assert [one.outcome for one in done.passes] == [Outcome.HANDED_BACK]
             assert talk.work_off()
 
     def test_the_open_turn_is_left_alone(self, database_url: str) -> None:
@@ -429,13 +439,13 @@ class TestWhileOthersWork:
             usage = {"prompt_tokens": 15_000}
             talk.gateway.append(talk.session, rows, usage=usage)
             (nothing,) = talk.work_off()
-            assert isinstance(nothing, NothingToPrune)
+            assert nothing.outcome is Outcome.NOTHING_DUE
             talk.gateway.finalize_turn(talk.session, [assistant("done")])
             talk.say(20)
             talk.put(GuardName.PRUNE_MARK, subject=0, count=128_000, detail="m")
             talk.say(21)
             (done,) = talk.work_off()
-            assert isinstance(done, OutputPruned)
+            assert done.outcome is Outcome.PRUNED
 
 
 def test_a_note_in_the_place_of_content_is_told_in_the_receipt(sqlite_url: str) -> None:

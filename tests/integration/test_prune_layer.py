@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,13 +11,14 @@ from storage import jobs
 from storage.engine import Database
 from storage.guards import GuardName
 from storage.jobs import JobKind
+from storage.outcomes import Outcome
 from tests.gateways import url_of
 from tests.tool_talk import ToolTalk, tool_talk
-from workers.batch.outcomes import Compacted, PrunedEnough
-from workers.pruning import layer
+from workers.pruning import job as prune_job
+from workers.pruning.plan import NothingToPrune
+from workers.runtime.jobs import Worked
+from workers.runtime.pass_context import PassResult
 from workers.triggers import BATCH_QUEUE, RULES, Trigger
-from workers.work import Worked
-from workers.workshop import Pruned, Workshop
 
 NO_PROACTIVE: dict[str, Any] = {"proactive_prune_tokens": 0, "threshold_tokens": 10_000}
 
@@ -57,7 +57,9 @@ def test_short_output_that_is_enough_spares_the_model(talk: ToolTalk) -> None:
     before = talk.record()
     done = passed(talk, Trigger.AFTER_RESPONSE)
     after = talk.record()
-    assert done == PrunedEnough(len(talk.short()), before.live_tokens, after.live_tokens)
+    assert done == PassResult(
+        Outcome.PRUNED_ENOUGH, len(talk.short()), before.live_tokens, after.live_tokens
+    )
     assert after.live_tokens < 10_000 <= before.live_tokens
     assert outcomes(talk) == ["pruned_enough"]
     mark = talk.guards()[GuardName.PRUNE_MARK]
@@ -73,7 +75,7 @@ def test_where_it_is_not_enough_a_summary_of_the_originals_follows(talk: ToolTal
         **{**NO_PROACTIVE, "threshold_tokens": 6_000},
     ) as smaller:
         done = passed(smaller, Trigger.PREFLIGHT)
-        assert isinstance(done, Compacted)
+        assert done.outcome is Outcome.COMPACTED
         assert done.tokens_before < before
         assert outcomes(smaller) == ["pruned", "compacted"]
         assert GuardName.PRUNE_MARK not in smaller.guards()
@@ -82,7 +84,7 @@ def test_where_it_is_not_enough_a_summary_of_the_originals_follows(talk: ToolTal
 
 @pytest.mark.parametrize("trigger", [Trigger.MANUAL, Trigger.CONTEXT_OVERFLOW])
 def test_a_person_and_an_error_get_a_summary_at_once(talk: ToolTalk, trigger: Trigger) -> None:
-    assert isinstance(passed(talk, trigger), Compacted)
+    assert passed(talk, trigger).outcome is Outcome.COMPACTED
     assert outcomes(talk) == ["compacted"]
 
 
@@ -94,7 +96,7 @@ def test_a_pass_that_would_free_too_little_leaves_everything_to_the_summary(
     with tool_talk(url, **given) as talk:
         talk.say(*range(12))
         talk.work_off()
-        assert isinstance(passed(talk, Trigger.AFTER_RESPONSE), Compacted)
+        assert passed(talk, Trigger.AFTER_RESPONSE).outcome is Outcome.COMPACTED
         assert outcomes(talk) == ["compacted"]
 
 
@@ -104,8 +106,8 @@ def test_rules_that_fail_are_no_hindrance_for_a_summary(
     def fail(*_: Any, **__: Any) -> Any:
         raise LookupError("what somebody wrote")
 
-    monkeypatch.setattr(layer, "plan_prune", fail)
-    assert isinstance(passed(talk, Trigger.AFTER_RESPONSE), Compacted)
+    monkeypatch.setattr(prune_job, "plan_prune", fail)
+    assert passed(talk, Trigger.AFTER_RESPONSE).outcome is Outcome.COMPACTED
     assert "LookupError" in caplog.text
     assert "somebody" not in caplog.text
 
@@ -123,13 +125,15 @@ def test_an_undo_of_the_summary_leaves_the_short_forms(talk: ToolTalk) -> None:
         smaller.check()
 
 
-def test_the_hook_of_the_workshop_can_be_replaced(talk: ToolTalk) -> None:
-    asked: list[str] = []
+def test_the_rules_are_asked_once_for_the_trigger_of_the_pass(
+    talk: ToolTalk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
 
-    def prune(_shop: Workshop, claim: Any) -> Pruned:
-        asked.append(claim.trigger)
-        return Pruned()
+    def plan(_connection: object, _key: int, _settings: object, rules: object, **_: Any) -> Any:
+        asked.append(rules)
+        return NothingToPrune("as the test has it")
 
-    talk = replace(talk, play=replace(talk.play, shop=replace(talk.play.shop, prune=prune)))
-    assert isinstance(passed(talk, Trigger.AFTER_RESPONSE), Compacted)
-    assert asked == ["after_response"]
+    monkeypatch.setattr(prune_job, "plan_prune", plan)
+    assert passed(talk, Trigger.AFTER_RESPONSE).outcome is Outcome.COMPACTED
+    assert asked == [RULES[Trigger.AFTER_RESPONSE]]

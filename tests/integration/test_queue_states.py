@@ -11,10 +11,10 @@ from tests.gateways import url_of
 from tests.stored_jobs import AGAIN_MS, Worker
 from tests.stored_session import StoredSession
 from workers.local_summariser import LocalSummariser
+from workers.runtime.context import Workshop
+from workers.runtime.jobs import NotClaimed, work_next
 from workers.settings import Settings
 from workers.settings_file import SettingsSource
-from workers.work import NotClaimed, work_in_turn
-from workers.workshop import Workshop
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_a_ring_for_a_paused_queue_works_nothing_of_it(
     StoredSession.create(database, owner="another").make_due(ringing=True)
     pause(database, due.queue)
     settings = SettingsSource.fixed(Settings(database_url=url_of(database)))
-    assert work_in_turn(Workshop(database, settings, LocalSummariser()), due.id) == NotClaimed()
+    assert work_next(Workshop(database, settings, LocalSummariser()), due.id) == NotClaimed()
     assert worker.job(due.id).attempt == 0
 
 

@@ -22,12 +22,12 @@ from workers import recompaction
 from workers.local_summariser import LocalSummariser
 from workers.recompaction import RunStateError, feed
 from workers.reconcile import reconcile
+from workers.runtime.context import Workshop
+from workers.runtime.jobs import Worked, work_next
 from workers.settings import CompressionSettings, Settings, WorkerSettings
 from workers.settings_file import SettingsSource
 from workers.summarising import ErrorClass, Reply, SummariserError, SummaryRequest
 from workers.triggers import Trigger
-from workers.work import Worked, work_in_turn
-from workers.workshop import Workshop
 
 WHO = "ada@host (command line)"
 
@@ -73,7 +73,7 @@ def work_off(shop: Workshop) -> None:
     while due := reconcile(shop):
         rings = list(due)
         while rings:
-            done = work_in_turn(shop, rings.pop(0).id)
+            done = work_next(shop, rings.pop(0).id)
             if isinstance(done, Worked):
                 rings.extend(done.due)
 
@@ -180,7 +180,7 @@ def test_stopping_takes_back_what_nobody_has_begun_and_resuming_does_the_rest(
     shop = shop_on(database)
     run = begin(database, at_once=2)
     first, *_ = reconcile(shop)
-    assert isinstance(work_in_turn(shop, first.id), Worked)
+    assert isinstance(work_next(shop, first.id), Worked)
     recompaction.stop(database, run.id, actor=WHO)
     stopped = tally(database, run)
     assert (stopped.settled, stopped.asked, stopped.waiting) == (1, 0, 3)
@@ -199,7 +199,7 @@ def play(database: Database, run: Run) -> None:
     """A whole run with a stop and a resumption in its middle."""
     shop = shop_on(database)
     for due in reconcile(shop):
-        work_in_turn(shop, due.id)
+        work_next(shop, due.id)
     if state(database, run) is RunState.RUNNING:
         recompaction.stop(database, run.id, actor=WHO)
     if state(database, run) is RunState.STOPPED:

@@ -49,7 +49,7 @@ def test_tries_of_a_job_since_a_number_come_oldest_first(
     record(session, try_of(7, "failed"))
     with database.read() as connection:
         after = attempts.last_id(connection, session.key)
-    record(session, try_of(7, "failed"), try_of(8, "no_op"), try_of(7, "compacted"))
+    record(session, try_of(7, "failed"), try_of(8, "nothing_due"), try_of(7, "compacted"))
     record(session, try_of(None, "absorbed"))
     record(other, try_of(7, "stale"))
     with database.read() as connection:

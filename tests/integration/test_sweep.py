@@ -13,6 +13,7 @@ from storage import dead_jobs, jobs
 from storage.engine import Database
 from storage.guards import GuardName
 from storage.jobs import JobKind
+from storage.outcomes import Outcome
 from tests.chat import assistant, user
 from tests.counting import counted
 from tests.decisions import SMALL, Case
@@ -22,8 +23,6 @@ from tests.model_server import ModelServer
 from tests.play import Play, playing
 from tests.stored_session import later
 from tests.workplace import Workplace, desk
-from workers.batch.outcomes import Compacted
-from workers.pruning.outcomes import NothingToPrune
 from workers.retention import forget
 from workers.sweep import RESTED, SWEPT, Swept, sweep
 from workers.triggers import Trigger
@@ -311,9 +310,9 @@ class TestCooldowns:
             place.pass_by(place.guards()[GuardName.COOLDOWN].left_ms + 1)
             with place.process() as shop:
                 assert sweep(shop).rested == 1
-            made = [type(outcome) for _ in range(3) for outcome in place.work()]
+            made = [outcome.outcome for _ in range(3) for outcome in place.work()]
             # Old tool output may be looked at first (ENGINE.md §8).
-            assert [one for one in made if one is not NothingToPrune] == [Compacted]
+            assert [one for one in made if one is not Outcome.NOTHING_DUE] == [Outcome.COMPACTED]
             assert GuardName.COOLDOWN not in place.guards()
 
 

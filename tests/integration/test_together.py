@@ -19,9 +19,9 @@ from tests.conversations import turn
 from tests.counting import counted
 from tests.gateways import gateway_on, rows_of, url_of
 from tests.play import Play, playing
-from workers.finished import Finished
-from workers.work import TOGETHER, Crashed, NotClaimed, Worked, work_in_turn
-from workers.workshop import Workshop
+from workers.runtime.context import Workshop
+from workers.runtime.jobs import TOGETHER, Crashed, NotClaimed, Worked, work_next
+from workers.runtime.scheduling import Finished
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def ring(play: Play) -> list[int]:
 
 
 def worked(shop: Workshop, job: int) -> Worked:
-    match work_in_turn(shop, job):
+    match work_next(shop, job):
         case Worked() as done:
             return done
         case other:
@@ -87,12 +87,12 @@ def test_each_is_decided_about_once_and_its_own_ring_comes_to_nothing(play: Play
     # This process knows what it has closed; another one looks.
     with counted(play.database) as looks:
         for job in rings[:TOGETHER]:
-            assert work_in_turn(play.shop, job) == NotClaimed()
+            assert work_next(play.shop, job) == NotClaimed()
     assert looks.statements == 0
     other = replace(play.shop, finished=Finished())
     with counted(play.database) as looks:
         for job in rings[:TOGETHER]:
-            assert work_in_turn(other, job) == NotClaimed()
+            assert work_next(other, job) == NotClaimed()
     assert looks.statements == TOGETHER
     assert worked(play.shop, rings[TOGETHER]).together == 4
     assert states(play) == ["done"] * len(rings)
@@ -122,7 +122,7 @@ def test_what_becomes_due_in_each_is_rung_for(play: Play) -> None:
     assert done.together == 3
     assert sorted(due.session for due in done.due) == sorted(session.id for session in talks)
     assert {due.kind for due in done.due} == {JobKind.MICRO}
-    assert [type(work_in_turn(play.shop, due.id)) for due in done.due] == [Worked] * 3
+    assert [type(work_next(play.shop, due.id)) for due in done.due] == [Worked] * 3
 
 
 def test_a_turn_that_is_finished_meanwhile_makes_its_job_due_again(play: Play) -> None:
@@ -169,7 +169,7 @@ def test_the_one_that_fails_alone_too_waits_for_its_next_try_and_the_others_are_
     play: Play,
 ) -> None:
     rings = talk(play, 3)
-    match work_in_turn(once_at(play.shop, "decided", fail, fail), rings[0]):
+    match work_next(once_at(play.shop, "decided", fail, fail), rings[0]):
         case Crashed(error, dead, due=due):
             assert isinstance(error, ValueError)
             assert not dead
@@ -248,7 +248,7 @@ def test_each_sessions_own_cursor_says_which_of_its_reports_are_unread(play: Pla
 def test_a_thread_that_is_rung_for_meanwhile_finds_its_job_taken_along(play: Play) -> None:
     rings = talk(play, 3)
     found: list[object] = []
-    other = Thread(target=lambda: found.append(work_in_turn(play.shop, rings[2])))
+    other = Thread(target=lambda: found.append(work_next(play.shop, rings[2])))
     done = worked(once_at(play.shop, "decided", other.start), rings[0])
     other.join(timeout=30)
     assert found == [NotClaimed()]

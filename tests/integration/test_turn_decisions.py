@@ -18,9 +18,9 @@ from tests.decisions import SMALL, Case
 from tests.gateways import assistant, url_of, user
 from tests.play import Play, Turn, playing
 from workers.calibration import Calibration
+from workers.runtime.jobs import work
 from workers.tokens import estimate_message
 from workers.triggers import RULES, Trigger
-from workers.work import work
 
 CALL = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
 

@@ -12,7 +12,7 @@ from tests.model_behaviours import Status
 from tests.model_server import ModelServer
 from tests.stored_jobs import Worker
 from tests.workplace import Workplace, desk
-from workers.batch.withdrawing import withdraw
+from workers.batch.placeholders import withdraw
 from workers.triggers import Trigger
 
 

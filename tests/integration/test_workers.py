@@ -177,11 +177,11 @@ def check_attempts(database: Database, session: Session) -> None:
         "WHERE session_key = :key ORDER BY id",
         key=session.key,
     )
-    passes = [one for one in tries if one[0] in ("absorbed", "defrag")]
+    passes = [one for one in tries if one[0] in ("absorbed", "defragmented")]
     assert [one[1] for one in passes] == list(range(1, len(passes) + 1))
     places = [cursor for outcome, _, cursor, _, _ in passes if outcome == "absorbed"]
     assert places == sorted(set(places))
-    assert {one[0] for one in tries} <= {"absorbed", "defrag", "nothing_due"}
+    assert {one[0] for one in tries} <= {"absorbed", "defragmented", "nothing_due"}
 
 
 def test_a_row_that_nobody_rang_for_is_found_by_the_schedule(

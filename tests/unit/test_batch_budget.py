@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workers.batch.budget import summary_budget, verbatim_budget
+from workers.batch.plan import summary_budget, verbatim_budget
 
 TOKENS = st.integers(0, 2_000_000)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from storage.rows import Row
 from tests.conversations import turn
 from tests.strategies import Transcript, rows_of, transcripts
-from workers.batch.parts import batches, split
+from workers.batch.requests import batches, split
 from workers.passages import passages, passages_size
 from workers.transcript import tool_groups
 

@@ -13,12 +13,10 @@ from storage.rows import Kind, Row
 from tests.conversations import turn
 from tests.session_records import session_record
 from tests.strategies import marker_row, rows_of, views
-from workers.batch.material import Material
-from workers.batch.plan import BatchPlan
+from workers.batch.plan import BatchPlan, Material
 from workers.batch.preview import Portion, Portions, expected_requests, preview
 from workers.batch.requests import Requests, write_requests
-from workers.batch.span import divide
-from workers.batch.wishes import Wishes
+from workers.batch.span import CompactionOptions, divide
 from workers.calibration import Calibration
 from workers.marker import frame_tokens
 from workers.regions import RegionRules
@@ -35,7 +33,9 @@ DESK = [message for number in range(16) for message in turn(number)]
 def planned(
     view: Sequence[Row], *, verbatim: str = "", target: int = 300, calibration: str | None = None
 ) -> BatchPlan:
-    regions, span = divide(view, RULES_OF_REGIONS, RULES[Trigger.MANUAL], Wishes(), turn_open=False)
+    regions, span = divide(
+        view, RULES_OF_REGIONS, RULES[Trigger.MANUAL], CompactionOptions(), turn_open=False
+    )
     return BatchPlan(
         session=session_record(calibration=calibration),
         threshold=Threshold(4000, 0.75, "of the test"),
@@ -65,7 +65,9 @@ def asked(rows: Sequence[Row], room: int, *, target: int = 300) -> Requests:
 def test_every_row_of_the_view_is_in_exactly_one_part(
     view: list[Row], trigger: Trigger, turn_open: bool
 ) -> None:
-    regions, span = divide(view, RULES_OF_REGIONS, RULES[trigger], Wishes(), turn_open=turn_open)
+    regions, span = divide(
+        view, RULES_OF_REGIONS, RULES[trigger], CompactionOptions(), turn_open=turn_open
+    )
     parts = Portions.of(view, regions, span)
     four = (parts.head, parts.leaving, parts.held, parts.tail)
     for name in ("messages", "by_users", "markers", "tokens", "rows"):

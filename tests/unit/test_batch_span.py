@@ -12,14 +12,13 @@ from hypothesis import strategies as st
 from storage.rows import Kind, Row
 from tests.conversations import turn
 from tests.strategies import marker_row, rows_of, transcripts, views
-from workers.batch.span import Span, divide
-from workers.batch.wishes import AROUND_TURNS, Wishes
+from workers.batch.span import AROUND_TURNS, CompactionOptions, Span, divide
 from workers.regions import RegionRules, Regions
 from workers.transcript import is_system, tool_groups
 from workers.triggers import RULES, Trigger
 
 SMALL = RegionRules(protect_first_n=3, protect_last_n=8, min_tail_user_messages=1, tail_budget=800)
-NO_WISH = Wishes()
+NO_WISH = CompactionOptions()
 ENTERING = {
     Trigger.AFTER_RESPONSE,
     Trigger.PREFLIGHT,
@@ -40,7 +39,7 @@ def desk(turns: int = 16, **last: Any) -> list[Row]:
 
 def taken(
     view: Sequence[Row],
-    wishes: Wishes = NO_WISH,
+    wishes: CompactionOptions = NO_WISH,
     *,
     trigger: Trigger = Trigger.MANUAL,
     turn_open: bool = False,
@@ -67,11 +66,11 @@ def test_nothing_is_an_empty_span() -> None:
 
 @pytest.mark.parametrize(("keep", "first_kept"), [(1, 60), (3, 52), (6, 40), (15, 4), (16, 3)])
 def test_as_many_turns_stay_as_a_person_wants(keep: int, first_kept: int) -> None:
-    assert taken(desk(), Wishes(keep_last=keep)) == [*range(3, first_kept)]
+    assert taken(desk(), CompactionOptions(keep_last=keep)) == [*range(3, first_kept)]
 
 
 def test_with_no_turn_to_keep_the_newest_request_stays_all_the_same() -> None:
-    assert taken(desk(), Wishes(keep_last=0)) == [i for i in range(3, 64) if i != 60]
+    assert taken(desk(), CompactionOptions(keep_last=0)) == [i for i in range(3, 64) if i != 60]
 
 
 @pytest.mark.parametrize(
@@ -80,15 +79,15 @@ def test_with_no_turn_to_keep_the_newest_request_stays_all_the_same() -> None:
 def test_nothing_behind_the_place_is_taken_and_no_group_is_cut(
     up_to: int, last: int | None
 ) -> None:
-    found = taken(desk(), Wishes(up_to=up_to))
+    found = taken(desk(), CompactionOptions(up_to=up_to))
     assert (found[-1] if found else None) == last
 
 
 def test_two_turns_on_either_side_of_a_place_are_taken() -> None:
     assert AROUND_TURNS == 2
-    assert taken(desk(), Wishes(around=30)) == [*range(20, 40)]
-    assert taken(desk(), Wishes(around=28)) == [*range(20, 40)]
-    assert taken(desk(), Wishes(around=31)) == [*range(20, 40)]
+    assert taken(desk(), CompactionOptions(around=30)) == [*range(20, 40)]
+    assert taken(desk(), CompactionOptions(around=28)) == [*range(20, 40)]
+    assert taken(desk(), CompactionOptions(around=31)) == [*range(20, 40)]
 
 
 @pytest.mark.parametrize("trigger", [one for one in Trigger if one is not Trigger.HEAL])
@@ -113,9 +112,9 @@ def test_a_group_that_was_closed_before_the_marker_is_of_the_open_turn_too() -> 
 
 wishes = st.one_of(
     st.just(NO_WISH),
-    st.builds(Wishes, keep_last=st.integers(0, 40)),
-    st.builds(Wishes, up_to=st.integers(0, 400)),
-    st.builds(Wishes, around=st.integers(0, 400)),
+    st.builds(CompactionOptions, keep_last=st.integers(0, 40)),
+    st.builds(CompactionOptions, up_to=st.integers(0, 400)),
+    st.builds(CompactionOptions, around=st.integers(0, 400)),
 )
 numbers = st.builds(
     RegionRules,
@@ -135,7 +134,7 @@ numbers = st.builds(
     turn_open=st.booleans(),
 )
 def test_no_group_is_cut_and_what_is_protected_stays(
-    view: list[Row], rules: RegionRules, wish: Wishes, trigger: Trigger, turn_open: bool
+    view: list[Row], rules: RegionRules, wish: CompactionOptions, trigger: Trigger, turn_open: bool
 ) -> None:
     regions, span = divide(view, rules, RULES[trigger], wish, turn_open=turn_open)
     gone = indexes(view, span)
@@ -181,7 +180,9 @@ def check_protected(
 def test_turns_that_a_person_keeps_lose_nothing_behind_the_last_marker(
     view: list[Row], rules: RegionRules, keep: int
 ) -> None:
-    _, span = divide(view, rules, RULES[Trigger.MANUAL], Wishes(keep_last=keep), turn_open=False)
+    _, span = divide(
+        view, rules, RULES[Trigger.MANUAL], CompactionOptions(keep_last=keep), turn_open=False
+    )
     last_marker = max((i for i, row in enumerate(view) if row.kind.is_marker), default=-1)
     requests = [i for i, row in enumerate(view) if row.opens_turn]
     if requests:
@@ -194,7 +195,9 @@ def test_turns_that_a_person_keeps_lose_nothing_behind_the_last_marker(
 def test_only_messages_up_to_the_place_or_before_the_last_marker_are_taken(
     view: list[Row], rules: RegionRules, place: int
 ) -> None:
-    _, span = divide(view, rules, RULES[Trigger.MANUAL], Wishes(up_to=place), turn_open=False)
+    _, span = divide(
+        view, rules, RULES[Trigger.MANUAL], CompactionOptions(up_to=place), turn_open=False
+    )
     last_marker = max((row.position for row in view if row.kind.is_marker), default=-1)
     assert all(row.position <= max(place, last_marker) for row in span.messages)
 
@@ -204,7 +207,9 @@ def test_only_messages_up_to_the_place_or_before_the_last_marker_are_taken(
 def test_around_a_place_at_most_five_turns_are_taken(
     view: list[Row], rules: RegionRules, place: int
 ) -> None:
-    _, span = divide(view, rules, RULES[Trigger.MANUAL], Wishes(around=place), turn_open=False)
+    _, span = divide(
+        view, rules, RULES[Trigger.MANUAL], CompactionOptions(around=place), turn_open=False
+    )
     starts = [row.position for row in view if row.opens_turn]
 
     def number(position: int) -> int:

@@ -116,7 +116,7 @@ def test_a_session_is_stuck_when_a_whole_pass_left_it_over_its_threshold(
     [
         ([], False, False, None),
         (["compacted"], True, True, None),
-        (["no_op"], True, False, None),
+        (["nothing_due"], True, False, None),
         (["not_smaller"], True, False, None),
         (["failed", "compacted"], True, True, "empty"),
         (["failed", "failed"], False, False, "empty"),

@@ -75,7 +75,7 @@ def test_a_request_that_came_to_nothing_does_not_take_from_what_was_done() -> No
     [
         (Status.NOT_NEEDED, {}, "the session is below its limits"),
         (Status.CHANGED, {}, "the session was compacted (compacted)"),
-        (Status.UNCHANGED, {"outcome": "no_op"}, "nothing could be compacted (no_op)"),
+        (Status.UNCHANGED, {"outcome": "nothing_due"}, "nothing could be compacted (nothing_due)"),
         (
             Status.FAILED,
             {"outcome": "failed", "error_class": "auth"},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workers.finished import REMEMBERED, REMEMBERED_SECONDS, Finished
+from workers.runtime.scheduling import REMEMBERED, REMEMBERED_SECONDS, Finished
 
 
 def test_what_was_noted_is_known_and_nothing_else() -> None:

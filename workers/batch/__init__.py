@@ -1,1 +1,1 @@
-"""The batch job: summarise the middle of a conversation (ENGINE.md §6)."""
+"""The batch job: summarise the middle of a conversation."""

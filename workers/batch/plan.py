@@ -1,35 +1,52 @@
-"""What a batch pass of a session would do, decided in one short read of its live view."""
+"""Plan a batch pass of a session in one short read of its live view."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from storage import cursors, guards, messages, sessions
+from storage import cursors, guards, messages, sessions, summaries
 from storage.cursors import CursorName
 from storage.guards import GuardName
 from storage.rows import Row
 from storage.sessions import SessionRecord
-from workers.batch.budget import FEWEST_TOKENS, summary_budget, verbatim_budget
-from workers.batch.outcomes import NothingToCompact
-from workers.batch.span import Span, divide
-from workers.batch.wishes import Wishes
+from storage.summaries import SummaryKind
+from workers.batch.span import CompactionOptions, Span, divide
 from workers.compression_settings import CompressionSettings
+from workers.headings import as_progress
 from workers.limits import region_rules, session_threshold, session_window
 from workers.regions import Regions
+from workers.runtime.context import Workshop
 from workers.threshold import NoUsableWindowError, Threshold
+from workers.tokens import estimate_text
 from workers.triggers import TriggerRules
 from workers.verbatim import verbatim_section
-from workers.workshop import Workshop
+
+LEAST_TOKENS = 2_000
+MOST_TOKENS = 10_000
+SHARE_OF_MIDDLE = 0.20
+SHARE_OF_WINDOW = 0.05
+VERBATIM_SHARE = 6
+"""The verbatim part takes a sixth of the middle at most."""
+
+FEWEST_TOKENS = 400
+"""A middle below this is too small: the frame and the headings alone take a third of it."""
 
 _FEWEST_TOKENS_OF_A_MESSAGE = 5
 
 
 @dataclass(frozen=True, slots=True)
+class NothingToCompact:
+    """The middle is empty or too small; `reason` says which, in words for people."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class BatchPlan:
-    """A pass as it is decided: what leaves the view, and what is told of it.
+    """A pass as it is decided: what leaves the view, and what stands for it.
 
     The rows are outlines; `verbatim` are the covered user messages word for word. Token counts
     are estimates.
@@ -47,11 +64,11 @@ class BatchPlan:
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What a plan depends on beside the session: settings, trigger, and what a person wants."""
+    """What a plan depends on beside the session: settings, trigger, and what a person asked for."""
 
     settings: CompressionSettings
     rules: TriggerRules
-    wishes: Wishes
+    options: CompactionOptions
 
 
 def plan_batch(
@@ -71,7 +88,7 @@ def plan_batch(
         view,
         region_rules(threshold, settings),
         given.rules,
-        given.wishes,
+        given.options,
         turn_open=session.turn_open,
     )
     if not span.messages:
@@ -96,8 +113,8 @@ def plan_batch(
 def _covered_requests(
     connection: Connection, view: Sequence[Row], span: Span, key: int, budget_tokens: int
 ) -> Iterator[Row]:
-    """The requests that the marker will stand for, newest first: those that leave with the span,
-    and those archived before. So they do not wear away (ENGINE.md §6.5)."""
+    """Read the requests that the marker will stand for, newest first: those that leave with the
+    span, and those archived before, so that they do not wear away."""
     if budget_tokens <= 0:
         return iter(())
     leaving = {row.position for row in span.messages}
@@ -112,8 +129,62 @@ def _covered_requests(
 
 
 def learned_room(connection: Connection, shop: Workshop, key: int) -> int | None:
-    """Characters that one request about the session may hold, once one was too long for the
-    present summariser."""
+    """Return the characters that one request about the session may hold, once one was too long for
+    the present summariser."""
     held = guards.read_all(connection, shop.database, key).get(GuardName.INPUT_ROOM)
     known = held is not None and held.count == shop.summariser.fingerprint
     return held.subject if held is not None and known else None
+
+
+def summary_budget(middle_tokens: int, window: int) -> int:
+    """Return the tokens that the prompt asks for, never more than half the middle."""
+    share = int(middle_tokens * SHARE_OF_MIDDLE)
+    wanted = max(LEAST_TOKENS, min(share, MOST_TOKENS, int(window * SHARE_OF_WINDOW)))
+    return max(1, min(wanted, middle_tokens // 2))
+
+
+def verbatim_budget(middle_tokens: int, setting: int) -> int:
+    """Return the tokens for covered user messages word for word."""
+    return min(setting, middle_tokens // VERBATIM_SHARE)
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """What a summary is made from: original message rows in view order, and the text of the good
+    summaries that they follow."""
+
+    rows: tuple[Row, ...]
+    previous: str
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the rows and of the summaries before them."""
+        return sum(row.tokens for row in self.rows) + estimate_text(self.previous)
+
+
+def material_of(connection: Connection, key: int, span: Span) -> Material:
+    """Read what a span of the live view was made of."""
+    taken = {row.position for row in span.messages}
+    rows = messages.read_between(
+        connection, key, first=span.messages[0].position, last=span.messages[-1].position
+    )
+    markers = messages.read_markers(connection, key) if span.markers else []
+    return opened(connection, key, [*markers, *(row for row in rows if row.position in taken)])
+
+
+def opened(connection: Connection, key: int, rows: Iterable[Row]) -> Material:
+    """Open the placeholders among `rows` down to their originals; keep every other summary."""
+    found: list[Row] = []
+    previous: list[str] = []
+    waiting = list(rows)[::-1]
+    while waiting:
+        row = waiting.pop()
+        if row.summary_id is None:
+            found.append(row)
+        elif summaries.fetch(connection, row.summary_id).kind is SummaryKind.PLACEHOLDER:
+            waiting.extend(messages.read_absorbed(connection, key, row.summary_id)[::-1])
+        else:
+            # A rolling summary has no sections; after a batch summary it is what was done since.
+            previous.append(as_progress(row.summary or ""))
+    found.sort(key=lambda row: row.position)
+    return Material(tuple(found), "\n\n".join(filter(None, previous)))

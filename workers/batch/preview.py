@@ -130,7 +130,7 @@ class Preview:
 
 
 def preview(plan: BatchPlan, requests: Requests) -> Preview:
-    """Tell what `plan` does when `requests` are answered as they ask to be."""
+    """Return what `plan` does when `requests` are answered as they ask to be."""
     verbatim = estimate_text(plan.verbatim) if plan.verbatim else 0
     summary = plan.target_tokens + frame_tokens()
     if summary + verbatim >= plan.span.tokens:
@@ -149,7 +149,7 @@ def preview(plan: BatchPlan, requests: Requests) -> Preview:
 
 
 def expected_requests(requests: Requests) -> int:
-    """How many requests a summary takes: its parts, and those that join them."""
+    """Return how many requests a summary takes: its parts, and those that join them."""
     texts = [_answer_to(one) for one in requests.parts]
     count = len(texts)
     while len(texts) > 1:
@@ -168,5 +168,5 @@ def _prompt_tokens(request: SummaryRequest) -> int:
 
 
 def _answer_to(one: Ask) -> str:
-    """A text as long as the summary is asked to be."""
+    """Return a text as long as the summary is asked to be."""
     return "x" * (_CHARS_A_TOKEN * one.request.target_tokens)

@@ -1,22 +1,29 @@
-"""The requests that one batch summary takes: one, or one per part and those that join them."""
+"""The requests that one batch summary takes: one, or one per part and those that join them.
+
+What was answered once is never asked again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from hashlib import sha256
+from itertools import pairwise
 
+from storage import answers, jobs
+from storage.answers import StoredAnswer
 from storage.rows import Row
-from workers.batch.material import Material
-from workers.batch.parts import batches, split
+from workers.batch.plan import Material
 from workers.batch_prompts import BATCH_TEMPLATE_VERSION
 from workers.passages import fit, passages, passages_size
-from workers.questions import question_key
 from workers.redaction import redact
+from workers.runtime.answer_store import ask, question_key
+from workers.runtime.pass_context import PassContext
 from workers.summariser.window import INPUT_CHARS
-from workers.summarising import Passage, SummaryRequest, Task
+from workers.summarising import Passage, Stopped, SummaryRequest, Task
 from workers.tokens import estimate_text
+from workers.transcript import tool_groups
 
 _CHARS_A_TOKEN = 4
 _FEWEST_PART_TOKENS = 300
@@ -39,12 +46,12 @@ class Requests:
     room: int
 
     def groups(self, texts: Sequence[str]) -> list[list[str]]:
-        """Which of the summaries of consecutive parts one request can join."""
+        """Group the summaries of consecutive parts so that one request can join each group."""
         return batches(texts, self.room)
 
     def join(self, texts: Sequence[str], *, last: bool) -> Ask:
-        """The request that joins summaries of consecutive parts; the `last` one joins them with
-        the previous summary too."""
+        """Build the request that joins summaries of consecutive parts; the `last` one joins them
+        with the previous summary too."""
         shown = tuple(Passage(f"part {i}", text) for i, text in enumerate(texts, 1))
         size = sum(map(estimate_text, texts))
         request = replace(
@@ -55,7 +62,7 @@ class Requests:
             target_tokens=self.whole.target_tokens if last else max(1, size // 2),
             replaced_tokens=self.whole.replaced_tokens if last else size,
         )
-        # Of a part only its text is known here; it tells its rows apart as well as they do.
+        # Of a part only its text is known here; it distinguishes its rows as well as their ids do.
         digest = sha256("\x00".join(texts).encode("utf-8", "surrogatepass")).hexdigest()
         return Ask(request, _key(Task.MERGE, (), request.previous + digest, request.focus))
 
@@ -74,9 +81,9 @@ def write_requests(
 ) -> Requests:
     """Write what to ask about `given`.
 
-    `room` gives the characters that fit beside summaries of so many tokens, `most_room` bounds it
+    `room` returns the characters that fit beside summaries of so many tokens, `most_room` bounds it
     where a request of that size was too long before. What is longer than the 160,000 characters
-    of ENGINE.md §6.3 is cut to them; what is too long for a smaller window is divided.
+    of a request is cut to them; what is too long for a smaller window is divided.
     """
     previous = redact(given.previous)
     chars = room(max(target_tokens, estimate_text(previous)))
@@ -133,3 +140,109 @@ def _key(task: Task, rows: Sequence[int], previous: str, focus: str) -> str:
     return question_key(
         task=task, rows=rows, previous=previous, template=BATCH_TEMPLATE_VERSION, focus=focus
     )
+
+
+def ask_all(run: PassContext, requests: Requests) -> StoredAnswer:
+    """Get the summary, part by part. Raises `SummariserError` and `Stopped`.
+
+    Each accepted answer is stored before the next question, so an error or a crash costs no part
+    that was answered, and a worker that stops may end between two.
+    """
+    answered = [_answer(run, one) for one in requests.parts]
+    while len(answered) > 1:
+        groups = requests.groups([answer.text for answer in answered])
+        newest, last = answered[-1], len(groups) == 1
+        answered = [
+            _answer(run, requests.join(group, last=last)) if len(group) > 1 else newest
+            for group in groups
+        ]
+    return answered[0]
+
+
+def _answer(run: PassContext, one: Ask) -> StoredAnswer:
+    with run.database.read() as connection:
+        stored = answers.find(connection, run.key, one.question)
+    if stored is not None:
+        run.cost.count(stored)
+        return stored
+    if run.cost.requests:
+        if run.context.stopping():
+            raise Stopped("what was answered is stored; another worker asks for the rest")
+        _extend_deadline(run)
+    return ask(run, one.question, one.request)
+
+
+def _extend_deadline(run: PassContext) -> None:
+    """Begin the deadline anew: every answer is progress."""
+    context = run.context
+    with run.database.write() as connection:
+        jobs.extend(
+            connection,
+            run.database,
+            run.claim,
+            lease_ms=context.lease_ms,
+            deadline_ms=context.deadline_ms,
+        )
+
+
+def split(rows: Sequence[Row], room: int) -> list[list[Row]]:
+    """Divide message rows into consecutive parts whose passages take at most `room` characters.
+
+    Cuts between exchanges; inside one only where it alone is too large, then between tool groups.
+    A single group that is too large is a part of its own, to be cut for the prompt.
+    """
+    # With the line break behind it. In a part that begins later it may be shorter: the name of
+    # a tool is known from its call alone.
+    sizes = [passages_size((one,)) + 1 for one in passages(rows)]
+    pieces = _fitting(rows, sizes, room)
+    return [[rows[i] for i in part] for part in _packed(pieces, sizes, room)]
+
+
+def batches(texts: Sequence[str], room: int) -> list[list[str]]:
+    """Group texts, in order, so that each group takes at most `room` characters; a group holds
+    two at least, so that joining the groups comes to an end."""
+    groups: list[list[str]] = []
+    for text in texts:
+        if groups and (len(groups[-1]) < 2 or sum(map(len, groups[-1])) + len(text) <= room):
+            groups[-1].append(text)
+        else:
+            groups.append([text])
+    return groups
+
+
+def _fitting(rows: Sequence[Row], sizes: Sequence[int], room: int) -> Iterator[range]:
+    """Exchanges, and the groups of those that are too large, as ranges of indexes."""
+    for exchange in _cut(range(len(rows)), lambda i: rows[i].opens_turn):
+        if _size(exchange, sizes) <= room:
+            yield exchange
+        else:
+            yield from _groups(rows, exchange)
+
+
+def _packed(pieces: Iterable[range], sizes: Sequence[int], room: int) -> Iterator[range]:
+    part = range(0)
+    for piece in pieces:
+        longer = range(part.start, piece.stop)
+        if part and _size(longer, sizes) > room:
+            yield part
+            longer = piece
+        part = longer
+    if part:
+        yield part
+
+
+def _size(part: range, sizes: Sequence[int]) -> int:
+    return sum(sizes[part.start : part.stop]) - 1
+
+
+def _groups(rows: Sequence[Row], exchange: range) -> list[range]:
+    """Return single rows and whole tool groups; groups that lie within each other stay together."""
+    groups = tool_groups(rows[exchange.start : exchange.stop])
+    inside = {exchange[i] for one in groups for i in range(one.call + 1, one.last + 1)}
+    return _cut(exchange, lambda i: i not in inside)
+
+
+def _cut(whole: range, begins: Callable[[int], bool]) -> list[range]:
+    """Cut before each index at which something begins."""
+    cuts = [i for i in whole[1:] if begins(i)]
+    return [range(*ends) for ends in pairwise([whole.start, *cuts, whole.stop])] if whole else []

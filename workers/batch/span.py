@@ -1,15 +1,46 @@
-"""What a pass takes out of the live view."""
+"""What a pass takes out of the live view, and what a person may ask of that."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from storage.rows import Row
-from workers.batch.wishes import AROUND_TURNS, Wishes
 from workers.regions import RegionRules, Regions, find_regions
 from workers.transcript import ToolGroup, tool_groups
 from workers.triggers import TriggerRules
+
+AROUND_TURNS = 2
+"""Turns on either side of the one that `around` names which a pass takes with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionOptions:
+    """A topic that gets most of the room, and which part to compact; None is the usual one.
+
+    `keep_last` is how many of the newest turns stay word for word. `up_to` is the position of the
+    last message to compact, `around` one in the middle of the turns to compact.
+    """
+
+    focus: str = ""
+    keep_last: int | None = None
+    up_to: int | None = None
+    around: int | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether the usual part is meant."""
+        return self.keep_last is None and self.up_to is None and self.around is None
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> CompactionOptions:
+        """Read the options of a job; those of a newer version are left out."""
+        return cls(**{name: options[name] for name in cls.__dataclass_fields__ if name in options})
+
+    def options(self) -> dict[str, Any]:
+        """Return the options of a job that carries these."""
+        return {name: value for name, value in asdict(self).items() if value not in (None, "")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +57,7 @@ class Span:
 
     @classmethod
     def of(cls, view: Sequence[Row], indexes: Iterable[int]) -> Span:
-        """The rows at `indexes` of a whole live view."""
+        """Take the rows at `indexes` of a whole live view."""
         taken = sorted(indexes)
         gone = set(taken)
         between = range(taken[0], taken[-1] + 1) if taken else range(0)
@@ -55,16 +86,16 @@ def divide(
     view: Sequence[Row],
     regions: RegionRules,
     rules: TriggerRules,
-    wishes: Wishes,
+    options: CompactionOptions,
     *,
     turn_open: bool,
     groups: Sequence[ToolGroup] | None = None,
 ) -> tuple[Regions, Span]:
     """Find the regions of a whole live view for a trigger, and what of the middle is taken.
     `groups` are the tool groups of the view where they are known."""
-    tail_from = _tail_from(view, wishes)
+    tail_from = _tail_from(view, options)
     found = find_regions(view, regions, tail_from=tail_from, groups=groups)
-    places = range(len(view)) if wishes.around is None else _near(view, wishes.around)
+    places = range(len(view)) if options.around is None else _near(view, options.around)
     if turn_open and not rules.enters_open_turn:
         newest = max((i for i, row in enumerate(view) if row.opens_turn), default=len(view))
         if newest < found.tail_start:
@@ -78,18 +109,18 @@ def divide(
     return found, Span.of(view, _whole_groups(view, taken))
 
 
-def _tail_from(view: Sequence[Row], wishes: Wishes) -> int | None:
-    if wishes.keep_last is not None:
+def _tail_from(view: Sequence[Row], options: CompactionOptions) -> int | None:
+    if options.keep_last is not None:
         requests = [i for i, row in enumerate(view) if row.opens_turn]
-        kept = requests[max(0, len(requests) - wishes.keep_last) :]
+        kept = requests[max(0, len(requests) - options.keep_last) :]
         return kept[0] if kept else len(view)
-    if wishes.up_to is not None:
-        return sum(row.position <= wishes.up_to for row in view)
+    if options.up_to is not None:
+        return sum(row.position <= options.up_to for row in view)
     return None
 
 
 def _near(view: Sequence[Row], position: int) -> range:
-    """Indexes of the turns around the one that holds `position`."""
+    """Return the indexes of the turns around the one that holds `position`."""
     starts = [i for i, row in enumerate(view) if row.opens_turn]
     number = sum(view[i].position <= position for i in starts) - 1
     first = max(0, number - AROUND_TURNS)

@@ -26,9 +26,9 @@ from workers.limits import region_rules, session_threshold
 from workers.micro.prospect import prospect_of
 from workers.passages import fit, passage, passages, passages_size
 from workers.prompts import TEMPLATE_VERSION
-from workers.questions import question_key
 from workers.redaction import redact
 from workers.regions import RegionRules, head_end, tail_start
+from workers.runtime.answer_store import question_key
 from workers.summarising import Passage, SummaryRequest, Task
 from workers.threshold import NoUsableWindowError
 from workers.tokens import estimate_text

@@ -1,4 +1,4 @@
-"""The writes of a pruning pass: all of them, or none."""
+"""The writes of pruning, and their reversal."""
 
 from __future__ import annotations
 
@@ -7,29 +7,16 @@ from sqlalchemy import Connection
 from storage import guards, pruned, sessions
 from storage.engine import Database
 from storage.guards import GuardName
+from storage.messages import Amount
 from storage.sessions import SessionRecord
-from workers.closing import StaleError
+from workers.compression_settings import CompressionSettings
 from workers.limits import session_window
-from workers.pruning.plan import PrunePlan
-
-
-def commit_prune(connection: Connection, plan: PrunePlan) -> SessionRecord:
-    """Store the short forms and count them in; gives the session as it is then.
-
-    The caller holds the session's row at the planned revision. Raises `StaleError`.
-    """
-    key = plan.session.key
-    if pruned.shorten(connection, key, plan.forms) != len(plan.rows):
-        raise StaleError
-    return sessions.count_change(
-        connection, key, messages=0, tokens=-plan.spared, passes=1, saved=plan.spared
-    )
 
 
 def set_mark(
     connection: Connection, database: Database, session: SessionRecord, *, growth: int
 ) -> None:
-    """Let the next pass come only when the session has grown by `growth` tokens (ENGINE.md §8)."""
+    """Let the next pass come only when the session has grown by `growth` tokens."""
     guards.put(
         connection,
         database,
@@ -39,3 +26,27 @@ def set_mark(
         subject=session.live_tokens + growth,
         detail=session.model,
     )
+
+
+def unprune(
+    connection: Connection,
+    database: Database,
+    session: SessionRecord,
+    settings: CompressionSettings,
+) -> Amount:
+    """Show every row of a session in full again; return how many rows of the view that were, and
+    the tokens that came back. The caller has locked the session.
+
+    Automatic passes then wait for the next turn, as after an undo, and pruning until the session
+    has grown by as much again: somebody wanted to see it.
+    """
+    back = pruned.restore(connection, session.key)
+    if not back.messages:
+        return back
+    now = sessions.count_change(
+        connection, session.key, messages=0, tokens=back.tokens, saved=-back.tokens
+    )
+    guards.put(connection, database, session.key, GuardName.UNDONE, subject=now.turns)
+    growth = max(back.tokens, settings.proactive_prune_min_reclaim_tokens)
+    set_mark(connection, database, now, growth=growth)
+    return back

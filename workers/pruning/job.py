@@ -1,116 +1,93 @@
-"""The prune job: shorten old tool output, once, in one commit."""
+"""The prune job, and the first layer of a batch pass: shorten old tool output in one commit."""
 
 from __future__ import annotations
 
 import logging
-import time
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
 
-from storage import cursors, jobs, sessions
-from storage.cursors import CursorName
-from storage.errors import FenceLost
-from storage.jobs import Claim, DueJob, Ended
-from workers.closing import StaleError, closing, note, record
-from workers.micro.outcomes import HandedBack, Stale
-from workers.pruning.commit import commit_prune, set_mark
-from workers.pruning.outcomes import NothingToPrune, OutputPruned, PruneOutcome
-from workers.pruning.plan import PrunePlan, plan_prune
+from storage import pruned, sessions
+from storage.errors import StorageError
+from storage.outcomes import Outcome
+from storage.sessions import SessionRecord
+from workers.pruning.commit import set_mark
+from workers.pruning.plan import NothingToPrune, PrunePlan, plan_prune
 from workers.pruning.triggers import PRUNE_RULES, PruneTrigger
-from workers.told_passes import tell_discarded
-from workers.triggers import RULES, Trigger
-from workers.workshop import Workshop
+from workers.runtime.commit import Change, Finish, JobEnd, StaleError, Transaction, commit
+from workers.runtime.pass_context import PassContext, PassResult
+from workers.runtime.passes import MOST_STALE
+from workers.triggers import RULES, Trigger, rules_of
 
 log = logging.getLogger(__name__)
 
-MOST_STALE = 5
-"""Plans in a row that may prove stale before the job lets other work go first."""
+Ends: TypeAlias = Callable[[Transaction, SessionRecord], tuple[Outcome, JobEnd]]
+"""Decides by the session afterwards what the pass came to, and what becomes of the job."""
 
 
-@dataclass(frozen=True, slots=True)
-class PruneReport:
-    """What a claim of a prune job came to, and what is due next in its session."""
-
-    outcomes: tuple[PruneOutcome, ...]
-    due: tuple[DueJob, ...] = field(default=())
-
-
-def run_prune(shop: Workshop, claim: Claim) -> PruneReport:
-    """Work a claimed prune job: plan, commit, done.
-
-    Database errors pass through: the lease then ends by itself and the job is claimed again.
-    """
-    outcomes: list[PruneOutcome] = []
-    try:
-        while len(outcomes) < MOST_STALE and all(isinstance(one, Stale) for one in outcomes):
-            outcomes.append(HandedBack() if shop.stopping() else _try(shop, claim))
-        due = _leave(shop, claim, outcomes[-1])
-    except FenceLost:
-        tell_discarded(log, claim)
-        return PruneReport((*outcomes, HandedBack()))
-    return PruneReport(tuple(outcomes), due)
-
-
-def _try(shop: Workshop, claim: Claim) -> PruneOutcome:
-    started = time.monotonic()
-    settings = shop.settings.current().compression
-    by_person = claim.trigger == PruneTrigger.MANUAL
+def prune_pass(run: PassContext) -> PassResult:
+    """Plan and commit one prune pass."""
+    settings = run.settings
+    by_person = run.claim.trigger == PruneTrigger.MANUAL
     if not by_person and not settings.enabled:
-        return _nothing(shop, claim, NothingToPrune("compaction is switched off"))
+        return commit(run, partial(_nothing_due, reason="compaction is switched off"))
     least = 1 if by_person else settings.proactive_prune_min_reclaim_tokens
     rules = RULES[Trigger.MANUAL] if by_person else PRUNE_RULES
-    with shop.database.read() as connection:
-        plan = plan_prune(connection, claim.session_key, settings, rules, least=least)
-    shop.reach("planned")
+    with run.database.read() as connection:
+        plan = plan_prune(connection, run.key, settings, rules, least=least)
+    run.context.reach("planned")
     if isinstance(plan, NothingToPrune):
-        return _nothing(shop, claim, plan, missing=max(1, least - plan.tokens))
-    try:
-        return _commit(shop, claim, plan, started)
-    except StaleError:
-        with shop.database.write() as connection:
-            note(shop, connection, claim, "stale")
-        return Stale()
+        # What is missing has to come in before anybody looks again.
+        growth = None if by_person else max(1, least - plan.tokens)
+        return commit(run, partial(_nothing_due, reason=plan.reason, growth=growth))
+    body = partial(_shorten, plan=plan, ends=_finished)
+    return commit(run, body, revision=plan.session.revision)
 
 
-def _commit(shop: Workshop, claim: Claim, plan: PrunePlan, started: float) -> OutputPruned:
-    settings = shop.settings.current().compression
-    with closing(shop, claim, revision=plan.session.revision) as (connection, before):
-        after = commit_prune(connection, plan)
-        growth = max(plan.spared, settings.proactive_prune_min_reclaim_tokens)
-        set_mark(connection, shop.database, after, growth=growth)
-        record(
-            shop,
-            connection,
-            claim,
-            outcome="pruned",
-            before=before,
-            after=after,
-            threshold_tokens=plan.threshold.tokens,
-            cursor=cursors.read(connection, before.key, CursorName.MICRO),
-            total_ms=int(1000 * (time.monotonic() - started)),
-        )
-        jobs.finish(connection, shop.database, claim)
-    shop.reach("after-commit")
-    return OutputPruned(len(plan.rows), before.live_tokens, after.live_tokens)
+def prune_first(run: PassContext, ends: Ends) -> PassResult | None:
+    """Shorten old tool output before a batch pass, in a transaction of its own.
+
+    A pass that would free too little does nothing, and None is returned. A failure leaves the
+    session as it was, for a summary does not depend on it; `StorageError` and `FenceLost` pass.
+    """
+    least, rules = run.settings.proactive_prune_min_reclaim_tokens, rules_of(run.claim.trigger)
+    for _ in range(MOST_STALE):
+        try:
+            with run.database.read() as connection:
+                plan = plan_prune(connection, run.key, run.settings, rules, least=least)
+            if isinstance(plan, NothingToPrune):
+                return None
+            body = partial(_shorten, plan=plan, ends=ends)
+            return commit(run, body, revision=plan.session.revision)
+        except StaleError:
+            continue
+        except StorageError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a summary can be had without it
+            log.warning("job %d: pruning failed (%s)", run.claim.job_id, type(error).__name__)
+            break
+    return None
 
 
-def _nothing(
-    shop: Workshop, claim: Claim, found: NothingToPrune, *, missing: int | None = None
-) -> NothingToPrune:
-    """Finish the job. What is `missing` has to come in first before anybody looks again."""
-    with closing(shop, claim, revision=None) as (connection, session):
-        if missing is not None and claim.trigger != PruneTrigger.MANUAL:
-            set_mark(connection, shop.database, session, growth=missing)
-        note(shop, connection, claim, "nothing_to_prune")
-        jobs.finish(connection, shop.database, claim)
-    return found
+def _finished(_tx: Transaction, _after: SessionRecord) -> tuple[Outcome, JobEnd]:
+    return Outcome.PRUNED, Finish()
 
 
-def _leave(shop: Workshop, claim: Claim, last: PruneOutcome) -> tuple[DueJob, ...]:
-    """Give the job back where its last outcome did not end it; say what is due now."""
-    with shop.database.write() as connection:
-        sessions.lock(connection, claim.session_key)
-        if isinstance(last, Stale | HandedBack):
-            jobs.release(
-                connection, shop.database, claim, delay_ms=0, reason=None, ended=Ended.HANDED_BACK
-            )
-        return tuple(jobs.due_in_session(connection, shop.database, claim.session_key))
+def _shorten(tx: Transaction, plan: PrunePlan, ends: Ends) -> Change:
+    """Store the short forms and count them in."""
+    if pruned.shorten(tx.connection, tx.key, plan.forms) != len(plan.rows):
+        raise StaleError
+    after = sessions.count_change(
+        tx.connection, tx.key, messages=0, tokens=-plan.spared, passes=1, saved=plan.spared
+    )
+    growth = max(plan.spared, tx.run.settings.proactive_prune_min_reclaim_tokens)
+    set_mark(tx.connection, tx.database, after, growth=growth)
+    outcome, end = ends(tx, after)
+    result = PassResult.of_change(outcome, tx.before, after, rows=len(plan.rows))
+    return Change(result, end, after)
+
+
+def _nothing_due(tx: Transaction, reason: str, growth: int | None = None) -> Change:
+    if growth is not None:
+        set_mark(tx.connection, tx.database, tx.before, growth=growth)
+    return Change(PassResult(Outcome.NOTHING_DUE, reason=reason), Finish())

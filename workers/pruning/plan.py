@@ -1,4 +1,4 @@
-"""What a pruning pass of a session would do, decided in one short read of its live view."""
+"""Plan a pruning pass of a session in one short read of its live view."""
 
 from __future__ import annotations
 
@@ -11,17 +11,24 @@ from storage import messages, sessions
 from storage.pruned import ShortForm
 from storage.rows import Row
 from storage.sessions import SessionRecord
-from workers.batch.span import divide
-from workers.batch.wishes import Wishes
+from workers.batch.span import CompactionOptions, divide
 from workers.compression_settings import CompressionSettings
 from workers.limits import region_rules, session_threshold
 from workers.pruning.forms import Registry
-from workers.pruning.outcomes import NothingToPrune
 from workers.pruning.rules import PruneRules, Shortened, shorten
 from workers.regions import RegionRules
 from workers.threshold import NoUsableWindowError, Threshold
 from workers.transcript import ToolGroup, tool_groups
 from workers.triggers import TriggerRules
+
+
+@dataclass(frozen=True, slots=True)
+class NothingToPrune:
+    """There is no pass to make. `reason` says why in a few words; `tokens` is what could have been
+    freed, too little to break a prompt cache for."""
+
+    reason: str
+    tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +92,8 @@ def old_rows(
     turn_open: bool,
     groups: Sequence[ToolGroup] | None = None,
 ) -> frozenset[int]:
-    """Indexes of the rows of a whole live view that lie outside head and tail."""
-    _, span = divide(view, regions, rules, Wishes(), turn_open=turn_open, groups=groups)
+    """Return the indexes of the rows of a whole live view that lie outside head and tail."""
+    _, span = divide(view, regions, rules, CompactionOptions(), turn_open=turn_open, groups=groups)
     positions = {row.position for row in span.messages}
     return frozenset(
         i for i, row in enumerate(view) if row.position in positions and not row.kind.is_marker
@@ -94,7 +101,7 @@ def old_rows(
 
 
 def prune_rules(settings: CompressionSettings) -> PruneRules:
-    """The rules as the settings have them."""
+    """Return the rules as the settings have them."""
     registry = Registry(
         exempt=settings.proactive_prune_exempt_tools, forms=settings.proactive_prune_tool_forms
     )

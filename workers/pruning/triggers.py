@@ -1,4 +1,4 @@
-"""What may ask for a pruning pass, and what holds it back (ENGINE.md §8 and §9, row 16)."""
+"""The triggers of a pruning pass. See docs/explanation/pruning.md."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PRUNE_QUEUE = "prune"
 
 class PruneTrigger(StrEnum):
     HELD_BACK = "held_back"
-    """Over the threshold, while cooldown or anti-thrash hold summaries back."""
+    """Over the threshold, while cooldown or anti-thrash suppress summaries."""
     PROACTIVE = "proactive"
     """`proactive_prune_tokens` was reached."""
     MANUAL = "manual"
@@ -27,4 +27,4 @@ PRUNE_RULES = TriggerRules(
     honours_no_op=False,
     prunes_first=False,
 )
-"""How the automatic ones are treated: main switch and undo hold them back, nothing else does."""
+"""How the automatic ones are treated: main switch and undo suppress them, nothing else does."""

@@ -1,4 +1,4 @@
-"""Holding on to a claimed job while it is worked on."""
+"""Keep the lease of a job while it is worked on."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from threading import Event, Thread
 from storage import jobs
 from storage.errors import StorageError
 from storage.jobs import Claim
-from workers.workshop import Workshop
+from workers.runtime.context import Workshop
 
 log = logging.getLogger(__name__)
 
 
 @contextmanager
-def kept(shop: Workshop, claim: Claim) -> Iterator[Callable[[], bool]]:
+def keep_lease(context: Workshop, claim: Claim) -> Iterator[Callable[[], bool]]:
     """Renew the lease of `claim` in the background, up to the job's deadline.
 
-    Gives a function that tells whether the job is to be left at once, a model that is asked just
-    now included: the lease was lost, or the worker stops and is out of time. A database that does
-    not answer is asked again at the next renewal; the lease then ends by itself if it stays away.
+    Yields a function that returns True when the job is to be left at once, a running request to a
+    model included: the lease was lost, or the worker stops and is out of time. Where the database
+    does not answer, the next renewal tries again; if it stays away the lease ends by itself.
     """
-    database, lease_ms = shop.database, shop.lease_ms
+    database, lease_ms = context.database, context.lease_ms
     ended, lost = Event(), Event()
 
     def renew() -> None:
@@ -41,7 +41,7 @@ def kept(shop: Workshop, claim: Claim) -> Iterator[Callable[[], bool]]:
     keeper = Thread(target=renew, name=f"lease-{claim.job_id}", daemon=True)
     keeper.start()
     try:
-        yield lambda: lost.is_set() or shop.out_of_time()
+        yield lambda: lost.is_set() or context.out_of_time()
     finally:
         ended.set()
         keeper.join()

@@ -1,4 +1,4 @@
-"""The last way out: what stays of a session that nothing else could shrink (ENGINE.md §10)."""
+"""The last step of the failure policy: reset a session that nothing else could make smaller."""
 
 from __future__ import annotations
 
@@ -10,20 +10,27 @@ from sqlalchemy import Connection
 from storage import cursors, guards, messages, sessions, summaries
 from storage.cursors import CursorName
 from storage.guards import GuardName
+from storage.outcomes import Outcome
 from storage.rows import Row
 from storage.sessions import SessionRecord
 from storage.signals import SignalKind
 from storage.summaries import SummaryKind, SummaryRecord
-from workers.batch.outcomes import NothingToCompact, Reset
+from workers.batch.compaction import LOCAL, Substitute, end_of_job, smallest, substitute
+from workers.batch.plan import NothingToCompact
 from workers.batch.span import Span
-from workers.batch.substitution import Substitute, smallest, substitute
-from workers.batch.telling import RESET_SENTENCE, figures
-from workers.batch.trial import LOCAL, Trial
 from workers.compression_settings import CompressionSettings
 from workers.limits import region_rules, session_threshold
 from workers.regions import RegionRules, head_end
+from workers.runtime.commit import Change, Transaction, view_facts
+from workers.runtime.pass_context import PassResult
 from workers.threshold import NoUsableWindowError
 from workers.transcript import is_system, tool_groups
+
+RESET_SENTENCE = (
+    "This conversation had outgrown the model and could not be summarised, so only its beginning, "
+    "its last good summary and its newest turn are still shown to the model. Everything else "
+    "stays searchable, and the reset can be undone."
+)
 
 NO_SUMMARY = (
     "Earlier messages of this conversation were set aside without a summary, because none could "
@@ -71,7 +78,7 @@ def plan_reset(
 
 
 def leaving(view: Sequence[Row], rules: RegionRules) -> set[int]:
-    """Indexes of a whole live view that a reset archives, markers included."""
+    """Return the indexes of a whole live view that a reset archives, markers included."""
     head = head_end(view, rules)
     groups = tool_groups(view)
     requests = [i for i, row in enumerate(view) if row.opens_turn]
@@ -90,43 +97,26 @@ def leaving(view: Sequence[Row], rules: RegionRules) -> set[int]:
     return set(range(len(view))) - stays
 
 
-def reset(trial: Trial, plan: ResetPlan) -> Reset:
-    """Archive everything else and begin all counters anew. Can be undone like any compaction.
-
-    Raises `StaleError` and `FenceLost` having written nothing.
-    """
-    with trial.closing(revision=plan.session.revision) as (connection, before):
-        summary_id, after = substitute(
-            connection,
-            trial.shop.database,
-            before,
-            plan.span,
-            plan.new,
-            cursor_before=plan.cursor_before,
-        )
-        guards.clear(connection, before.key, *GuardName)
-        trial.record(
-            connection,
-            "reset",
-            before,
-            after,
-            absorbed_tokens=plan.span.tokens,
-            summary_id=summary_id,
-        )
-        trial.telling.tell(
-            connection, SignalKind.RESET, sentence=RESET_SENTENCE, **figures(before, after)
-        )
-        trial.finish(connection)
-    trial.shop.reach("after-commit")
-    return Reset(len(plan.span.messages), before.live_tokens, after.live_tokens)
+def reset(tx: Transaction, plan: ResetPlan) -> Change:
+    """Archive everything else and begin all counters anew. Can be undone like any compaction."""
+    summary_id, after = substitute(tx, plan.span, plan.new, cursor_before=plan.cursor_before)
+    guards.clear(tx.connection, tx.key, *GuardName)
+    facts = {"sentence": RESET_SENTENCE, **view_facts(tx.before, after)}
+    return Change(
+        PassResult.of_change(Outcome.RESET, tx.before, after, rows=len(plan.span.messages)),
+        end_of_job(tx),
+        after,
+        {"absorbed_tokens": plan.span.tokens, "summary_id": summary_id},
+        ((SignalKind.RESET, facts),),
+    )
 
 
 def _smaller(good: Sequence[SummaryRecord], replaced_tokens: int) -> Substitute | None:
-    """The last good summaries, or none of them where they are larger than all that leaves, as
-    behind a placeholder they may be."""
+    """Return the last good summaries, or none where they are larger than all that leaves, as they
+    may be behind a placeholder."""
     verbatim = next((record.verbatim for record in good if record.verbatim), "")
-    told = "\n\n".join(record.text for record in good)
-    for text in filter(None, (told, NO_SUMMARY)):
+    text_of_good = "\n\n".join(record.text for record in good)
+    for text in filter(None, (text_of_good, NO_SUMMARY)):
         new = smallest(SummaryKind.RESET, text, verbatim, LOCAL, replaced_tokens)
         if new.tokens < replaced_tokens:
             return new
@@ -134,7 +124,7 @@ def _smaller(good: Sequence[SummaryRecord], replaced_tokens: int) -> Substitute 
 
 
 def _last_good(connection: Connection, marker: Row) -> Iterable[SummaryRecord]:
-    """The newest version behind a marker that is no placeholder."""
+    """Find the newest version behind a marker that is no placeholder."""
     summary_id = marker.summary_id
     while summary_id is not None:
         record = summaries.fetch(connection, summary_id)

@@ -1,4 +1,4 @@
-"""What follows when no summary came back (ENGINE.md §10)."""
+"""The failure policy: what follows when no summary came back. See docs/explanation/failures.md."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ LOCK_MS = 300_000
 """How long automatic passes are locked after that many poor ones in a row, and after each further
 poor probe."""
 
-HEAL_MS = 30_000
-"""How long a placeholder stands before its first replacement is tried."""
+STUCK_SENTENCE = (
+    "This conversation cannot be made smaller any more. Please start a new one; "
+    "everything said here stays searchable."
+)
 
-_HEAL_FIRST_SECONDS = 30.0
-_HEAL_LONGEST_SECONDS = 600.0
-_HEAL_LONGEST_OF_BAD_ANSWERS = 86_400.0
+_REPLACE_FIRST_SECONDS = 30.0
+_REPLACE_LONGEST_SECONDS = 600.0
+_REPLACE_LONGEST_OF_BAD_ANSWERS = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ def after_failure(
         down = error.error_class is ErrorClass.BREAKER_OPEN
         if rules.folds_at_once or (rules.bypasses and down):
             return GiveUp()
-        return AskAgain(_asked_for(error, retry), counts=False)
+        return AskAgain(_delay_asked_for(error, retry), counts=False)
     spent = tries + 1 >= settings.summary_attempts
     if error.error_class.permanent or spent or rules.folds_at_once:
         return GiveUp()
@@ -66,20 +68,24 @@ def after_failure(
     return AskAgain(retry.delay_ms(tries + 1, error.retry_after, rng), counts=True)
 
 
-def heal_again(error: SummariserError, *, tries: int, retry: RetryPolicy, rng: Random) -> AskAgain:
-    """When to try to heal again. It goes on for as long as the placeholder stands, ever more
-    rarely where the model does answer but of no use."""
+def retry_replacement(
+    error: SummariserError, *, tries: int, retry: RetryPolicy, rng: Random
+) -> AskAgain:
+    """Decide when a placeholder's replacement is tried again. That goes on for as long as the
+    placeholder stands, ever more rarely where the model answers but never usefully."""
     if error.error_class.not_asked:
-        return AskAgain(_asked_for(error, retry), counts=False)
+        return AskAgain(_delay_asked_for(error, retry), counts=False)
     longest = (
-        _HEAL_LONGEST_SECONDS if error.error_class.blames_endpoint else _HEAL_LONGEST_OF_BAD_ANSWERS
+        _REPLACE_LONGEST_SECONDS
+        if error.error_class.blames_endpoint
+        else _REPLACE_LONGEST_OF_BAD_ANSWERS
     )
-    policy = RetryPolicy(min(_HEAL_FIRST_SECONDS, retry.longest_seconds), longest)
+    policy = RetryPolicy(min(_REPLACE_FIRST_SECONDS, retry.longest_seconds), longest)
     return AskAgain(policy.delay_ms(tries + 1, error.retry_after, rng), counts=True)
 
 
 def cooldown_ms(rules: TriggerRules, settings: CompressionSettings) -> int:
-    """How long automatic passes rest after the last failed attempt."""
+    """Return how long automatic passes rest after the last failed attempt."""
     seconds = (
         settings.hygiene_failure_cooldown_seconds
         if rules.hygiene
@@ -88,18 +94,18 @@ def cooldown_ms(rules: TriggerRules, settings: CompressionSettings) -> int:
     return int(1000 * seconds)
 
 
-def folds(rules: TriggerRules, settings: CompressionSettings) -> bool:
-    """Whether a placeholder takes the middle's place."""
+def uses_placeholder(rules: TriggerRules, settings: CompressionSettings) -> bool:
+    """Return whether a placeholder takes the middle's place."""
     if rules.leaves_unchanged:
         return False
     return rules.folds_at_once or not settings.abort_on_summary_failure
 
 
 def is_poor(before: int, after: int) -> bool:
-    """Whether a pass that brought a view from `before` to `after` tokens hardly saved anything."""
+    """Return whether a pass from `before` to `after` tokens of the view hardly saved anything."""
     return after >= POOR * before
 
 
-def _asked_for(error: SummariserError, retry: RetryPolicy) -> int:
+def _delay_asked_for(error: SummariserError, retry: RetryPolicy) -> int:
     seconds = min(error.retry_after or retry.base_seconds, retry.longest_seconds)
     return int(1000 * seconds)

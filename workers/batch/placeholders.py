@@ -1,0 +1,51 @@
+"""Placeholders that are shown: each waits for a pass that replaces it by a real summary."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection
+
+from storage import jobs, sessions, summaries
+from storage.engine import Database
+from storage.jobs import JobKind
+from storage.summaries import SummaryKind
+from workers.triggers import BATCH_QUEUE, RULES, Trigger
+
+REPLACE_AFTER_MS = 30_000
+"""How long a placeholder stands before its first replacement is tried."""
+
+
+def is_placeholder_shown(connection: Connection, key: int) -> bool:
+    """Return whether a marker of the session shows a placeholder."""
+    live = summaries.all_live(connection, key)
+    return any(one.kind is SummaryKind.PLACEHOLDER for one in live)
+
+
+def ensure_replacement(connection: Connection, database: Database, key: int) -> None:
+    """Enqueue a pass that replaces the placeholder where one is shown. An open job of higher
+    priority does that too."""
+    if not is_placeholder_shown(connection, key):
+        return
+    jobs.make_due(
+        connection,
+        database,
+        key,
+        kind=JobKind.BATCH,
+        queue=BATCH_QUEUE,
+        trigger=Trigger.HEAL,
+        strength=RULES[Trigger.HEAL].strength,
+        delay_ms=REPLACE_AFTER_MS,
+    )
+
+
+def withdraw(database: Database, key: int, job_id: int) -> bool:
+    """Close a manual batch job of a session unworked; return False where a worker has it or it is
+    done.
+
+    A placeholder that waits for its real summary goes on waiting.
+    """
+    with database.write() as connection:
+        sessions.lock(connection, key)
+        if not jobs.withdraw(connection, database, job_id, trigger=Trigger.MANUAL):
+            return False
+        ensure_replacement(connection, database, key)
+    return True

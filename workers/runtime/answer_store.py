@@ -1,0 +1,88 @@
+"""Ask the summariser and store each answer, so that it is paid for once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import time
+from collections.abc import Sequence
+
+from storage import answers
+from storage.answers import StoredAnswer
+from storage.errors import DatabaseUnavailable
+from workers.answers import accept
+from workers.passages import passages_size
+from workers.runtime.pass_context import PassContext
+from workers.summarising import SummariserError, SummaryRequest, Task
+
+log = logging.getLogger(__name__)
+
+BATCH_QUESTIONS = "batch:"
+"""What the keys of a batch pass's questions begin with; those of micro passes bear no prefix."""
+
+STORE_SECONDS = 60.0
+"""How long an answer waits for a database that is away: far longer than its restart takes."""
+
+_PAUSE_SECONDS = 0.2
+
+
+def question_key(
+    *, task: Task, rows: Sequence[int], previous: str, template: str, focus: str = ""
+) -> str:
+    """Return the key under which the answer to a question is stored.
+
+    It is a digest over what is asked: ids of the rows, previous summary, template and focus. The
+    prompt's text is no part of it, for that holds a date and a budget.
+    """
+    facts = [task.value, list(rows), previous, template, focus]
+    text = json.dumps(facts, ensure_ascii=True, separators=(",", ":"))
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return f"{BATCH_QUESTIONS}{digest}" if task.in_sections else digest
+
+
+def ask(run: PassContext, question: str, request: SummaryRequest) -> StoredAnswer:
+    """Get an answer from the summariser, check it, and store it before anything is committed.
+
+    Its cost is counted with the pass. Raises `SummariserError` and `Stopped`.
+    """
+    cost = run.cost
+    cost.asked_chars = passages_size(request.passages)
+    started = time.monotonic()
+    try:
+        reply = run.context.summariser.summarise(request, run.job.must_stop)
+    except SummariserError as error:
+        cost.requests += error.requests
+        raise
+    cost.requests += reply.requests
+    answer = StoredAnswer(
+        text=accept(reply.text, request),
+        model=reply.model,
+        prompt_tokens=reply.prompt_tokens,
+        completion_tokens=reply.completion_tokens,
+        model_ms=int(1000 * (time.monotonic() - started)),
+    )
+    run.context.reach("replied")
+    _store(run, question, answer)
+    cost.count(answer)
+    return answer
+
+
+def _store(run: PassContext, question: str, answer: StoredAnswer) -> None:
+    """Store an answer, and repeat that while the database fails, for a minute at most.
+
+    Whatever has become of the lease meanwhile: answers are keyed, not fenced. Raises
+    `DatabaseUnavailable` after that.
+    """
+    until = time.monotonic() + STORE_SECONDS
+    while True:
+        try:
+            with run.database.store() as connection:
+                answers.keep(connection, run.database, run.key, question, answer)
+        except DatabaseUnavailable:
+            if time.monotonic() > until:
+                raise
+            log.warning("an answer could not be stored now; trying again")
+            time.sleep(_PAUSE_SECONDS)
+        else:
+            return

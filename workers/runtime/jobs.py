@@ -1,0 +1,259 @@
+"""Work one job from its claim to its end: a given one, or the next one by fair scheduling."""
+
+from __future__ import annotations
+
+import logging
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from sqlalchemy import Connection
+
+from storage import jobs, sessions
+from storage.errors import FenceLost, StorageError
+from storage.jobs import MAX_CRASHES, Claim, DueJob, Ended, JobKind
+from storage.models import BULK_QUEUE
+from storage.outcomes import Outcome
+from storage.signals import Signal
+from workers import tracing
+from workers.batch.job import batch_pass
+from workers.micro.job import micro_pass
+from workers.pruning.job import prune_pass
+from workers.recompaction import feed
+from workers.reconcile import ring_bulk
+from workers.runtime.context import Workshop
+from workers.runtime.pass_context import PassResult
+from workers.runtime.passes import MakePass, run_passes
+from workers.runtime.run_log import Run, log_crash, log_run
+from workers.turn import run_turns
+
+log = logging.getLogger(__name__)
+
+TOGETHER = 64
+"""Turn jobs at most that one claim takes. Enough that the claim and its commits cost each little,
+and few enough that they are done within some tens of milliseconds: others wait for their rows."""
+
+_PASSES: Mapping[JobKind, MakePass] = MappingProxyType(
+    {JobKind.MICRO: micro_pass, JobKind.BATCH: batch_pass, JobKind.PRUNE: prune_pass}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NotClaimed:
+    """Nothing to do: another worker has the job or its session, or it is not due any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Worked:
+    """The job was worked on. `due` are the jobs to notify workers of, `signals` those emitted for
+    gateways. `session` is the owner's id of its session, `job_id` the job's number: another one
+    than was notified where another owner was next. `together` is how many jobs were worked at
+    once, this one included."""
+
+    kind: JobKind
+    passes: tuple[PassResult, ...]
+    due: tuple[DueJob, ...]
+    signals: tuple[Signal, ...] = ()
+    session: str = ""
+    job_id: int = 0
+    together: int = 1
+
+    @property
+    def failed(self) -> PassResult | None:
+        """The last pass, where it failed and will be tried again."""
+        last = self.passes[-1] if self.passes else None
+        return last if last is not None and last.outcome is Outcome.FAILED else None
+
+
+@dataclass(frozen=True, slots=True)
+class Crashed:
+    """The job raised an unforeseen error. `dead` says that it is not tried again; `due`,
+    `signals`, `session` and `job_id` as in `Worked`."""
+
+    error: BaseException
+    dead: bool
+    retry_ms: int
+    due: tuple[DueJob, ...] = ()
+    signals: tuple[Signal, ...] = ()
+    session: str = ""
+    job_id: int = 0
+
+
+def work(context: Workshop, job_id: int) -> NotClaimed | Worked | Crashed:
+    """Claim this very job and work it.
+
+    Raises `StorageError` when the database fails; the job's lease then ends by itself.
+    """
+    with context.database.write() as connection:
+        claim = _claim(context, connection, job_id)
+    return NotClaimed() if claim is None else run_job(context, claim)
+
+
+def work_next(context: Workshop, job_id: int) -> NotClaimed | Worked | Crashed:
+    """Work the job that a notification for `job_id` is good for; errors as in `work`.
+
+    Fair scheduling chooses it (`RoundRobin`). Where that is another one, the job notified for is
+    among those to notify workers of. A notification for a job that is not due any more does
+    nothing: every due job has one of its own.
+    """
+    # Most turn jobs are taken along with others before their own notification comes.
+    if job_id in context.finished:
+        return NotClaimed()
+    with context.database.look() as connection:
+        notified = jobs.rung(connection, context.database, job_id)
+    if notified is None:
+        return NotClaimed()
+    with context.database.write() as connection:
+        choice = context.round_robin.choose(connection, notified)
+        claim = _claim(context, connection, choice.job.id)
+        alike = _claim_alike(context, connection, claim) if claim is not None else []
+    if claim is None:
+        # Another worker was faster, or the session is being worked on.
+        return NotClaimed() if choice is notified else work(context, job_id)
+    done = _run_together(context, claim, alike) if alike else run_job(context, claim)
+    # Another thread may have taken it along meanwhile.
+    if job_id in context.finished or any(job_id == taken.job_id for taken in (claim, *alike)):
+        return done
+    return replace(done, due=(notified.job, *done.due))
+
+
+def run_job(context: Workshop, claim: Claim) -> Worked | Crashed:
+    """Run a claimed job, log its end, and record an unforeseen error in its row."""
+    context.reach("claimed")
+    begun = time.monotonic()
+    done: Worked | Crashed
+    with _span(claim) as span:
+        try:
+            if claim.kind is JobKind.TURN:
+                turn = run_turns(context, [claim])[claim.job_id]
+                done = Worked(claim.kind, (), turn.due, turn.signals)
+            else:
+                ran = run_passes(context, claim, _PASSES[claim.kind])
+                due, signals = ran.due or (), tuple(ran.signals)
+                done = Worked(claim.kind, tuple(ran.results), due, signals)
+        except StorageError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, the job's row says so
+            done = _record_crash(context, claim, error)
+        if claim.queue == BULK_QUEUE:
+            feed(context.database, actor=context.actor)
+            done = replace(done, due=(*done.due, *ring_bulk(context)))
+        run = Run(claim, time.monotonic() - begun, len(done.due))
+        if isinstance(done, Crashed):
+            log_crash(log, run, done.error, None if done.dead else done.retry_ms)
+        else:
+            log_run(log, run, done.passes)
+        passes = len(done.passes) if isinstance(done, Worked) else 0
+        span.tell(passes=passes, due=len(done.due))
+    return replace(done, session=claim.session, job_id=claim.job_id)
+
+
+def _claim(context: Workshop, connection: Connection, job_id: int) -> Claim | None:
+    return jobs.claim(
+        connection,
+        context.database,
+        job_id,
+        holder=context.holder,
+        lease_ms=context.lease_ms,
+        deadline_ms=context.deadline_ms,
+    )
+
+
+def _claim_alike(context: Workshop, connection: Connection, claim: Claim) -> list[Claim]:
+    """Claim turn jobs that wait too: a claim and a commit cost time, one decision more does not.
+
+    None for a job that was claimed before: it may be one that ends its process.
+    """
+    if claim.kind is not JobKind.TURN or claim.attempt > 1 or claim.owner is None:
+        return []
+    alike = jobs.claim_alike(
+        connection,
+        context.database,
+        claim,
+        at_most=TOGETHER - 1,
+        lease_ms=context.lease_ms,
+        deadline_ms=context.deadline_ms,
+    )
+    if alike:
+        context.round_robin.served(claim.queue, alike[-1].owner or claim.owner)
+    return alike
+
+
+def _run_together(context: Workshop, first: Claim, others: Sequence[Claim]) -> Worked | Crashed:
+    """Run turn jobs in one transaction, or each alone where that fails."""
+    claims = (first, *others)
+    context.reach("claimed")
+    begun = time.monotonic()
+    try:
+        reports = run_turns(context, claims, within=_span)
+    except StorageError:
+        raise
+    except Exception:  # noqa: BLE001 - one of them raises it again, alone
+        log.info("%d turn jobs are worked one by one, since together they failed", len(claims))
+        return _run_one_by_one(context, first, others)
+    seconds = (time.monotonic() - begun) / len(claims)
+    for claim in claims:
+        log_run(log, Run(claim, seconds, len(reports[claim.job_id].due)), ())
+    return Worked(
+        first.kind,
+        (),
+        tuple(job for report in reports.values() for job in report.due),
+        tuple(signal for report in reports.values() for signal in report.signals),
+        session=first.session,
+        job_id=first.job_id,
+        together=len(claims),
+    )
+
+
+def _run_one_by_one(context: Workshop, first: Claim, others: Sequence[Claim]) -> Worked | Crashed:
+    done = run_job(context, first)
+    due, signals = list(done.due), list(done.signals)
+    for claim in others:
+        more = run_job(context, claim)
+        due += more.due
+        signals += more.signals
+    return replace(done, due=tuple(due), signals=tuple(signals))
+
+
+def _span(claim: Claim) -> AbstractContextManager[tracing.Span]:
+    return tracing.span(
+        f"job.{claim.kind.value}",
+        caused_by=claim.correlation,
+        run=claim.run,
+        event_id=claim.correlation.get("event"),
+        session=claim.session,
+        trigger=claim.trigger,
+        queue=claim.queue,
+        attempt=claim.attempt,
+    )
+
+
+def _record_crash(context: Workshop, claim: Claim, error: Exception) -> Crashed:
+    """Release the job for another try, or dead-letter it after too many."""
+    database, dead = context.database, claim.attempt >= MAX_CRASHES
+    delay_ms = context.retry.delay_ms(claim.attempt, None, context.rng)
+    reason = type(error).__name__
+    # The frames without the error's own text, which may quote a conversation.
+    trace = "".join(traceback.format_tb(error.__traceback__))
+    log.error("run %s (%s) failed: %s\n%s", claim.run, claim.kind.value, reason, trace)
+    try:
+        with database.write() as connection:
+            sessions.lock(connection, claim.session_key)
+            if dead:
+                jobs.bury(connection, database, claim, reason=reason, trace=trace)
+            else:
+                jobs.release(
+                    connection,
+                    database,
+                    claim,
+                    delay_ms=delay_ms,
+                    reason=reason,
+                    ended=Ended.CRASHED,
+                )
+            due = tuple(jobs.due_in_session(connection, database, claim.session_key))
+    except FenceLost:
+        return Crashed(error, dead=False, retry_ms=0)
+    return Crashed(error, dead, delay_ms, due)
