@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
@@ -25,7 +25,6 @@ from workers.micro.outcomes import (
     Skipped,
 )
 from workers.micro.plan import PassPlan
-from workers.micro.prospect import mark_of, tokens_until_due
 from workers.prompts import TEMPLATE_VERSION
 from workers.questions import BATCH_QUESTIONS
 from workers.summarising import SummariserError, Task
@@ -95,14 +94,15 @@ class Ending:
             if any(name in plan.guards for name in over):
                 guards.clear(connection, key, *over)
             delta = tokens - plan.absorbed_tokens - (old.tokens if old else 0)
-            after = sessions.count_change(
+            after = sessions.count_micro_pass(
                 connection,
                 key,
                 messages=1 - len(gone),
                 tokens=delta,
-                passes=1,
-                saved=-delta,
-                micro_mark=self._mark(before, tokens, delta),
+                absorbed=plan.absorbed_tokens,
+                cursor_from=plan.cursor_before,
+                cursor_to=plan.cursor,
+                checked=plan.checked_tokens,
             )
             due = None
             if plan.is_last and not self._is_too_long(answer):
@@ -112,19 +112,6 @@ class Ending:
                 self._conclude(connection, before, after, answer, summary_id)
         self.shop.reach("after-commit")
         return Absorbed(len(plan.rows), before.live_tokens, after.live_tokens, due)
-
-    def _mark(self, before: SessionRecord, marker: int, delta: int) -> str | None:
-        """The mark of a session that the last pass leaves; None where that has to be found out.
-
-        What was appended since the plan counts as growth.
-        """
-        plan = self.plan
-        if plan.prospect is None:
-            return None
-        size = plan.session.live_tokens + delta
-        left = replace(before, revision=before.revision + 1, live_tokens=size)
-        grows = tokens_until_due(replace(plan.prospect, marker=marker), left, plan.settings)
-        return mark_of(left, plan.settings, grows) if grows else None
 
     def _is_too_long(self, answer: StoredAnswer) -> bool:
         """Whether the next pass would have to rewrite the summary."""
@@ -158,8 +145,15 @@ class Ending:
             )
             guards.clear(connection, key, GuardName.DEFRAG_MARK, GuardName.ENDPOINT_FAILURES)
             delta = tokens - old.tokens
-            after = sessions.count_change(
-                connection, key, messages=0, tokens=delta, passes=1, saved=-delta
+            at = self.plan.cursor
+            after = sessions.count_micro_pass(
+                connection,
+                key,
+                messages=0,
+                tokens=delta,
+                absorbed=0,
+                cursor_from=at,
+                cursor_to=at,
             )
             self._conclude(connection, before, after, answer, summary_id)
         self.shop.reach("after-commit")
@@ -234,7 +228,11 @@ class Ending:
 
     def _skip(self, error: SummariserError) -> Skipped:
         with self._transaction() as (connection, session):
-            cursors.move(connection, self.claim.session_key, CursorName.MICRO, self.plan.cursor)
+            key, plan = self.claim.session_key, self.plan
+            cursors.move(connection, key, CursorName.MICRO, plan.cursor)
+            sessions.count_skipped(
+                connection, key, cursor_from=plan.cursor_before, cursor_to=plan.cursor
+            )
             guards.clear(
                 connection,
                 self.claim.session_key,

@@ -11,7 +11,7 @@ from storage import answers, jobs, sessions
 from storage.answers import StoredAnswer
 from storage.errors import FenceLost
 from storage.jobs import Claim, DueJob, Ended
-from storage.standing import read_standing
+from storage.micro_reads import read_state
 from workers.answers import accept
 from workers.closing import StaleError, note
 from workers.keeping import keep_answer
@@ -19,7 +19,6 @@ from workers.lease import kept
 from workers.micro.commit import Ending, close_job
 from workers.micro.outcomes import Absorbed, Failed, HandedBack, NothingLeft, PassOutcome, Stale
 from workers.micro.plan import NothingDue, PassPlan, plan_pass
-from workers.micro.prospect import mark_of_doubt
 from workers.summarising import Stopped, SummariserError, Task
 from workers.told_passes import tell_discarded
 from workers.workshop import Workshop
@@ -66,7 +65,7 @@ def _pass(shop: Workshop, claim: Claim, stop: Callable[[], bool]) -> PassOutcome
     started = time.monotonic()
     plan, answer = _plan(shop, claim)
     if isinstance(plan, NothingDue):
-        return NothingLeft(plan.reason)
+        return NothingLeft(plan.reason, plan.checked)
     shop.reach("planned")
     requests = 0
 
@@ -99,10 +98,10 @@ def _plan(shop: Workshop, claim: Claim) -> tuple[PassPlan | NothingDue, StoredAn
     if not (settings.enabled and settings.micro_compact):
         return NothingDue("micro-compaction is switched off"), None
     with shop.database.read() as connection:
-        standing = read_standing(connection, shop.database, claim.session_key)
+        state = read_state(connection, shop.database, claim.session_key)
         plan = plan_pass(
             connection,
-            standing,
+            state,
             settings,
             input_chars=shop.summariser.room(
                 settings.micro_compact_defrag_threshold_tokens * 3 // 2
@@ -110,7 +109,7 @@ def _plan(shop: Workshop, claim: Claim) -> tuple[PassPlan | NothingDue, StoredAn
             fingerprint=shop.summariser.fingerprint,
             today=shop.today(),
         )
-        if isinstance(plan, NothingDue) or not standing.has_answers:
+        if isinstance(plan, NothingDue) or not state.has_answers:
             return plan, None
         return plan, answers.find(connection, claim.session_key, plan.question)
 
@@ -155,11 +154,11 @@ def _leave(shop: Workshop, claim: Claim, outcomes: list[PassOutcome]) -> tuple[D
         match outcomes[-1]:
             case Failed():
                 pass
-            case NothingLeft():
+            case NothingLeft(checked=checked):
                 if len(outcomes) == 1:
                     note(shop, connection, claim, "nothing_due")
-                    doubt = mark_of_doubt(session, shop.settings.current().compression)
-                    sessions.set_micro_mark(connection, claim.session_key, doubt)
+                if checked is not None and checked.revision == session.revision:
+                    sessions.note_checked(connection, session.key, checked.unabsorbed_tokens)
                 return close_job(shop, connection, claim)
             case _:
                 jobs.release(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from storage.jobs import DueJob
+from storage.sessions import SessionRecord
 from workers.summarising import ErrorClass
 
 
@@ -64,9 +65,10 @@ class Stale:
 
 @dataclass(frozen=True, slots=True)
 class NothingLeft:
-    """No further pass can be made now."""
+    """No further pass can be made now. `checked` is the session where its rows hold too little."""
 
     reason: str
+    checked: SessionRecord | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
