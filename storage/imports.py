@@ -8,6 +8,7 @@ from sqlalchemy import Connection, select, update
 
 from storage.engine import Database, insert_into
 from storage.models import ImportedSession, Session, table_of
+from storage.sessions import RECOUNTED
 
 _I = ImportedSession
 
@@ -65,8 +66,11 @@ def note(connection: Connection, database: Database, record: ImportRecord) -> No
 
 
 def set_figures(connection: Connection, key: int, figures: Figures) -> None:
-    """Count an imported session. Nothing of it is due by itself: no turn waits for a decision, and
-    it does not count as one that has just become idle."""
+    """Count an imported session, whose rows are stored.
+
+    Nothing of it is due by itself: no turn waits for a decision, and it does not count as one that
+    has just become idle.
+    """
     connection.execute(
         update(table_of(Session))
         .where(Session.key == key)
@@ -76,6 +80,8 @@ def set_figures(connection: Connection, key: int, figures: Figures) -> None:
             decided_turns=figures.turns,
             live_messages=figures.live_messages,
             live_tokens=figures.live_tokens,
+            unabsorbed_tokens=RECOUNTED,
+            checked_tokens=None,
             turn_open=0,
             started_at=figures.started_at,
             active_at=figures.active_at,

@@ -9,10 +9,10 @@ from typing import Any
 
 from sqlalchemy import (
     BigInteger,
+    ColumnElement,
     Connection,
     CursorResult,
     Select,
-    Text,
     bindparam,
     case,
     func,
@@ -20,11 +20,13 @@ from sqlalchemy import (
     select,
     update,
 )
+from sqlalchemy import text as sql
 
+from storage.cursors import CursorName
 from storage.engine import Database, clock, insert_into
 from storage.errors import SessionNotFound
 from storage.lists import among, rows_given
-from storage.models import Session, SystemPrompt, table_of
+from storage.models import LIVE, MESSAGE_ROW, Cursor, Message, Session, SystemPrompt, table_of
 
 _S = Session
 _SESSIONS = table_of(Session)
@@ -39,18 +41,66 @@ _NAMES = tuple(column.name for column in COLUMNS)
 # Built once, since every job runs them and building takes longer than the database.
 _FETCH = select(*COLUMNS).where(_SESSIONS.c.key == bindparam("key"))
 _LOCK = _FETCH.with_for_update(key_share=True)
+
+
+def _live_tokens_of(*where: ColumnElement[bool]) -> ColumnElement[int]:
+    """The tokens of a session's live messages that meet `where`, as a part of a statement."""
+    message = table_of(Message).c
+    return (
+        select(func.coalesce(func.sum(message.tokens), 0))
+        .where(message.session_key == _SESSIONS.c.key, sql(LIVE), sql(MESSAGE_ROW), *where)
+        .scalar_subquery()
+    )
+
+
+def _micro_cursor() -> ColumnElement[int]:
+    at = table_of(Cursor).c
+    is_cursor = (at.session_key == _SESSIONS.c.key, at.name == CursorName.MICRO)
+    position = select(at.position).where(*is_cursor).correlate(_SESSIONS).scalar_subquery()
+    return func.coalesce(position, 0)
+
+
+RECOUNTED = _live_tokens_of(table_of(Message).c.position >= _micro_cursor())
+"""What `unabsorbed_tokens` must be, by the rows themselves. Reads all live ones from the cursor on,
+so what a turn or a micro pass changes is counted by its difference instead."""
+
+_PASSED = _live_tokens_of(
+    table_of(Message).c.position >= bindparam("cursor_from", type_=BigInteger),
+    table_of(Message).c.position < bindparam("cursor_to", type_=BigInteger),
+)
+"""What stays live between two places of the cursor."""
+
+_RECHECK = case((_SESSIONS.c.checked_tokens.is_not(None), 0))
+_CHANGE = {
+    "revision": _SESSIONS.c.revision + 1,
+    "live_messages": _SESSIONS.c.live_messages + bindparam("rows", type_=BigInteger),
+    "live_tokens": _SESSIONS.c.live_tokens + bindparam("size", type_=BigInteger),
+    "passes": _SESSIONS.c.passes + bindparam("more", type_=BigInteger),
+    "tokens_saved": _SESSIONS.c.tokens_saved + bindparam("gained", type_=BigInteger),
+}
+_IS_CHANGED = _SESSIONS.c.key == bindparam("session")
 _COUNT_CHANGE = (
     update(_SESSIONS)
-    .where(_SESSIONS.c.key == bindparam("session"))
+    .where(_IS_CHANGED)
+    .values(**_CHANGE, unabsorbed_tokens=RECOUNTED, checked_tokens=_RECHECK)
+    .returning(*COLUMNS)
+)
+_COUNT_MICRO_PASS = (
+    update(_SESSIONS)
+    .where(_IS_CHANGED)
     .values(
-        revision=_SESSIONS.c.revision + 1,
-        live_messages=_SESSIONS.c.live_messages + bindparam("rows", type_=BigInteger),
-        live_tokens=_SESSIONS.c.live_tokens + bindparam("size", type_=BigInteger),
-        passes=_SESSIONS.c.passes + bindparam("more", type_=BigInteger),
-        tokens_saved=_SESSIONS.c.tokens_saved + bindparam("gained", type_=BigInteger),
-        micro_mark=func.coalesce(bindparam("mark", type_=Text), _SESSIONS.c.micro_mark),
+        **_CHANGE,
+        unabsorbed_tokens=_SESSIONS.c.unabsorbed_tokens
+        - bindparam("absorbed", type_=BigInteger)
+        - _PASSED,
+        checked_tokens=bindparam("checked", type_=BigInteger),
     )
     .returning(*COLUMNS)
+)
+_COUNT_SKIPPED = (
+    update(_SESSIONS)
+    .where(_IS_CHANGED)
+    .values(unabsorbed_tokens=_SESSIONS.c.unabsorbed_tokens - _PASSED, checked_tokens=_RECHECK)
 )
 
 
@@ -60,8 +110,11 @@ class SessionRecord:
 
     `declared_window` is a smaller window that the provider told of in an error, `managed_by` who
     else compacts the conversation (`codex`, `openai`), `calibration` JSON of how estimates relate
-    to what the provider counts (ENGINE.md §3), `micro_mark` JSON of how large the session may grow
-    before a micro pass can have something to absorb.
+    to what the provider counts (see docs/explanation/tokens.md).
+
+    `unabsorbed_tokens` are those of the live messages from the cursor `micro` on, markers left out.
+    `checked_tokens` is what they came to when the rows were last read, if these held nothing for a
+    micro pass, else None; 0 where the view has changed since in another way than by growth.
     """
 
     key: int
@@ -84,7 +137,8 @@ class SessionRecord:
     next_position: int
     turns: int
     turn_open: bool
-    micro_mark: str | None
+    unabsorbed_tokens: int
+    checked_tokens: int | None
     live_messages: int
     live_tokens: int
     passes: int
@@ -159,10 +213,10 @@ def lock_many(connection: Connection, keys: Sequence[int]) -> dict[int, SessionR
 
 
 def note_decided(
-    connection: Connection, turns: Mapping[int, int], marks: Mapping[int, str | None]
+    connection: Connection, turns: Mapping[int, int], checked: Mapping[int, int | None]
 ) -> None:
-    """Note by key up to which turn it was decided what a session's turns make due, and what
-    `micro_mark` it has from now on, where that is another one. The caller holds their rows."""
+    """Note by key up to which turn it was decided what a session's turns make due, and its
+    `checked_tokens` where its rows were read and held nothing. The caller holds their rows."""
     if not turns:
         return
     connection.execute(
@@ -170,20 +224,20 @@ def note_decided(
         {
             "session": list(turns),
             "decided": list(turns.values()),
-            "mark": [marks.get(key) for key in turns],
+            "checked": [checked.get(key) for key in turns],
         },
     )
 
 
 @cache
 def _note_decided(dialect: str) -> Any:
-    given = rows_given(dialect, session=BigInteger, decided=BigInteger, mark=Text).c
+    given = rows_given(dialect, session=BigInteger, decided=BigInteger, checked=BigInteger).c
     return (
         update(_SESSIONS)
         .where(_SESSIONS.c.key == given.session)
         .values(
             decided_turns=given.decided,
-            micro_mark=func.coalesce(given.mark, _SESSIONS.c.micro_mark),
+            checked_tokens=func.coalesce(given.checked, _SESSIONS.c.checked_tokens),
         )
     )
 
@@ -265,13 +319,15 @@ def count_appended(
 def _count_appended(dialect: str, offset_ms: int) -> Any:
     """The statement of `count_appended`, built once: every turn runs it."""
     appended = bindparam("appended", type_=BigInteger)
+    estimated = bindparam("estimated", type_=BigInteger)
     return (
         update(_SESSIONS)
         .where(_SESSIONS.c.key == bindparam("session"))
         .values(
             next_position=_SESSIONS.c.next_position + appended,
             live_messages=_SESSIONS.c.live_messages + appended,
-            live_tokens=_SESSIONS.c.live_tokens + bindparam("estimated", type_=BigInteger),
+            live_tokens=_SESSIONS.c.live_tokens + estimated,
+            unabsorbed_tokens=_SESSIONS.c.unabsorbed_tokens + estimated,
             turns=_SESSIONS.c.turns + bindparam("closed", type_=BigInteger),
             turn_open=bindparam("open"),
             # A session of an older version joins with this turn.
@@ -292,24 +348,52 @@ def count_change(
     tokens: int,
     passes: int = 0,
     saved: int = 0,
-    micro_mark: str | None = None,
 ) -> SessionRecord:
-    """Count a change of the live view in: deltas of messages and tokens; revision grows by one.
+    """Count a change of the live view in, once its rows and the cursor `micro` are in place.
 
-    `micro_mark` is one that holds for what comes of it; None leaves the former.
+    Takes deltas of messages and tokens; the revision grows by one. The caller holds the session's
+    row.
     """
-    found = connection.execute(
-        _COUNT_CHANGE,
-        {
-            "session": key,
-            "rows": messages,
-            "size": tokens,
-            "more": passes,
-            "gained": saved,
-            "mark": micro_mark,
-        },
-    )
+    given = _change(key, messages=messages, tokens=tokens, passes=passes, saved=saved)
+    return _the_one(key, connection.execute(_COUNT_CHANGE, given))
+
+
+def count_micro_pass(
+    connection: Connection,
+    key: int,
+    *,
+    messages: int,
+    tokens: int,
+    absorbed: int,
+    cursor_from: int,
+    cursor_to: int,
+    checked: int | None = None,
+) -> SessionRecord:
+    """Count a micro pass in as `count_change` does, at a cost that depends on the pass alone.
+
+    `absorbed` are the tokens of the messages that it archived, and the cursor has moved from
+    `cursor_from` to `cursor_to`. `checked` is what `checked_tokens` becomes.
+    """
+    given = _change(key, messages=messages, tokens=tokens, passes=1, saved=-tokens)
+    moved = {"absorbed": absorbed, "cursor_from": cursor_from, "cursor_to": cursor_to}
+    found = connection.execute(_COUNT_MICRO_PASS, {**given, **moved, "checked": checked})
     return _the_one(key, found)
+
+
+def count_skipped(connection: Connection, key: int, *, cursor_from: int, cursor_to: int) -> None:
+    """Count in that the cursor `micro` has moved over rows which stay live."""
+    moved = {"session": key, "cursor_from": cursor_from, "cursor_to": cursor_to}
+    connection.execute(_COUNT_SKIPPED, moved)
+
+
+def _change(key: int, *, messages: int, tokens: int, passes: int, saved: int) -> dict[str, Any]:
+    return {
+        "session": key,
+        "rows": messages,
+        "size": tokens,
+        "more": passes,
+        "gained": saved,
+    }
 
 
 def close_turn(connection: Connection, key: int) -> None:
@@ -343,6 +427,7 @@ def set_model(
             "context_window": context_window,
             "reserved_output": reserved_output,
             "declared_window": case((same, _S.declared_window), else_=None),
+            "checked_tokens": case((same, _S.checked_tokens), else_=_RECHECK),
             "calibration": case((same, _S.calibration), else_=None),
         },
     )
@@ -361,6 +446,7 @@ def declare_window(connection: Connection, key: int, window: int) -> SessionReco
         {
             "revision": _S.revision + case((smaller, 1), else_=0),
             "declared_window": case((smaller, window), else_=_S.declared_window),
+            "checked_tokens": case((smaller, _RECHECK), else_=_S.checked_tokens),
         },
     )
 
@@ -375,9 +461,9 @@ def calibrate(connection: Connection, key: int, calibration: str) -> None:
     connection.execute(update(_S).where(_S.key == key).values(calibration=calibration))
 
 
-def set_micro_mark(connection: Connection, key: int, mark: str) -> None:
-    """Set what `note_decided` sets too."""
-    connection.execute(update(_S).where(_S.key == key).values(micro_mark=mark))
+def note_checked(connection: Connection, key: int, tokens: int) -> None:
+    """Note that the session's rows held nothing for a micro pass at so many unabsorbed tokens."""
+    connection.execute(update(_S).where(_S.key == key).values(checked_tokens=tokens))
 
 
 def close(connection: Connection, database: Database, key: int) -> SessionRecord:

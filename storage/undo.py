@@ -67,6 +67,8 @@ def rewind_to(connection: Connection, key: int, cut: int) -> Rewound:
     # What pointed at an output behind the cut shows its own again.
     back = pruned.restore_for_rewind(connection, key, cut=cut)
     left, marked = messages.rewind(connection, key, cut=cut)
+    if cursors.read(connection, key, CursorName.MICRO) > cut:
+        cursors.move(connection, key, CursorName.MICRO, cut)
     sessions.count_change(
         connection,
         key,
@@ -75,8 +77,6 @@ def rewind_to(connection: Connection, key: int, cut: int) -> Rewound:
         saved=-back.tokens,
     )
     sessions.close_turn(connection, key)
-    if cursors.read(connection, key, CursorName.MICRO) > cut:
-        cursors.move(connection, key, CursorName.MICRO, cut)
     return Rewound(cut, marked, undone)
 
 

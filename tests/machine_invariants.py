@@ -60,6 +60,8 @@ def _counters(account: Account, now: State) -> None:
     assert record.next_position == len(account.said)
     assert record.live_messages == len(now.live)
     assert record.live_tokens == sum(row.tokens for row in now.live)
+    ahead = (row for row in now.live if not row.is_marker and row.position >= now.cursor)
+    assert record.unabsorbed_tokens == sum(row.tokens for row in ahead)
     said = sum(one.tokens for one in account.said if not one.gone)
     assert record.live_tokens + record.tokens_saved == said
     assert 0 <= now.cursor <= record.next_position

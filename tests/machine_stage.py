@@ -31,7 +31,7 @@ from tests.machine_summariser import (
 from tests.machine_talks import OVERFLOW, Talks
 from tests.machine_turns import Shape
 from tests.machine_world import Dial, World
-from tests.prospecting import ruled_out
+from tests.unabsorbed import ruled_out
 from workers.due import MICRO_RULES
 from workers.endpoints import chain_fingerprint
 from workers.prompts import chat_messages
@@ -332,8 +332,8 @@ class Stage(Talks):
         for key in self.accounts:
             now = self.state(key)
             check_jobs(now)
-            by_sums, by_rows = ruled_out(self.world.database, key, self.dial.current().compression)
-            assert by_rows or not by_sums, "sums rule out what the rows do not"
+            by_count, by_rows = ruled_out(self.world.database, key, self.dial.current().compression)
+            assert by_rows or not by_count, "the count rules out what the rows do not"
             dead = [job for job in now.jobs if job.state == JobState.DEAD]
             assert all(self.crashes[job.id] >= MAX_CRASHES for job in dead)
             assert now.running is None or self.crashes[now.running.id], "nobody works a running job"

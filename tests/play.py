@@ -20,6 +20,7 @@ from storage import jobs, migrate
 from storage import messages as stored
 from storage.engine import Database, open_database
 from storage.rows import Kind, Row
+from tests.unabsorbed import check_unabsorbed
 from workers.compression_settings import CompressionSettings
 from workers.local_summariser import LocalSummariser
 from workers.messages import outline
@@ -79,6 +80,7 @@ class Play:
             return None
         match work(self.shop, due[0].id):
             case Worked() as worked:
+                check_unabsorbed(self.database)
                 return worked
             case NotClaimed():
                 raise AssertionError(f"{due[0]} is due but was not claimed")

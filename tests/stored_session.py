@@ -21,6 +21,7 @@ from storage.rows import Kind, Row
 from storage.sessions import SessionRecord
 from storage.summaries import SummaryKind, SummaryStatus
 from storage.undo import Rewound, Undone
+from tests.unabsorbed import check_unabsorbed
 from workers.marker import frame_tokens
 from workers.tokens import estimate_text
 
@@ -225,7 +226,8 @@ class StoredSession:
         return len(live), sum(live)
 
     def counted(self) -> tuple[int, int]:
-        """The same as the session's counters have it."""
+        """The same as the session's counters have it, whose others are checked."""
+        check_unabsorbed(self.database, self.key)
         record = self.record()
         return record.live_messages, record.live_tokens
 

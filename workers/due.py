@@ -10,9 +10,10 @@ from storage.sessions import SessionRecord
 from workers.calibration import Calibration
 from workers.compression_settings import CompressionSettings
 from workers.holds import Hold, held_back
-from workers.limits import hygiene_limit, session_threshold, session_window
+from workers.limits import hygiene_limit, region_rules, session_threshold, session_window
 from workers.managed import ManagedBy, managed_by
 from workers.pruning.triggers import PRUNE_RULES, PruneTrigger
+from workers.regions import SOFT_CEILING
 from workers.threshold import NoUsableWindowError, Threshold
 from workers.triggers import RULES, Trigger, TriggerRules
 
@@ -78,6 +79,36 @@ def triggers_met(load: Load, settings: CompressionSettings) -> tuple[Trigger, ..
             ),
         }
     return tuple(trigger for trigger, holds in conditions.items() if holds)
+
+
+def micro_may_be_due(session: SessionRecord, settings: CompressionSettings) -> bool:
+    """Return whether the session's rows are worth a look: there may be enough to absorb, and it has
+    grown by a pass since they were last found to hold too little.
+
+    So a pass that becomes due without growth, because a turn was closed, is found at the latest
+    when `micro_compact_min_tokens` more were stored.
+    """
+    least = least_for_micro(session, settings)
+    if least is None or session.unabsorbed_tokens < least:
+        return False
+    checked = session.checked_tokens
+    grown_to = 0 if checked is None else checked + settings.micro_compact_min_tokens
+    return session.unabsorbed_tokens >= grown_to
+
+
+def least_for_micro(session: SessionRecord, settings: CompressionSettings) -> int | None:
+    """Return the unabsorbed tokens below which no micro pass can be due, rewrites of the summary
+    apart, which the pass before sees to; None where none can at all.
+
+    A tail that ends at the cursor leaves nothing, so all of it is unabsorbed beside what a pass
+    takes. It fills its budget, unless the row before it would take it beyond its ceiling.
+    """
+    threshold = _threshold(session, settings)
+    if threshold is None:
+        return None
+    budget = region_rules(threshold, settings).tail_budget
+    enough = settings.micro_compact_min_tokens
+    return min(budget + enough, max(int(SOFT_CEILING * budget), enough))
 
 
 def micro_may_run(session: SessionRecord, under: Restraints) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from sqlalchemy import Connection
@@ -14,10 +14,9 @@ from storage.cursors import CursorName
 from storage.events import Report
 from storage.guards import GuardName, GuardRecord
 from storage.jobs import Claim, DueJob, JobKind, JobState
-from storage.prospects import Prospect, read_prospects
+from storage.micro_reads import MicroState
 from storage.sessions import SessionRecord
 from storage.signals import Signal, SignalKind
-from storage.standing import Standing
 from workers import tracing
 from workers.calibration import Calibration
 from workers.compression_settings import CompressionSettings
@@ -26,12 +25,12 @@ from workers.due import (
     Restraints,
     batch_due,
     codex_is_asked,
+    micro_may_be_due,
     micro_may_run,
     present_turn,
     prune_due,
 )
 from workers.micro.plan import why_nothing_due
-from workers.micro.prospect import is_below_mark, is_in_doubt, mark_of, tokens_until_due
 from workers.pruning.triggers import PRUNE_QUEUE, STRENGTH, PruneTrigger
 from workers.reported import current_prompt, recalibrated
 from workers.runtime.context import Workshop
@@ -62,8 +61,8 @@ class Decision:
     `report` is the newest usage report since the last look and `calibration` what it taught. A
     batch pass covers what a micro pass would, so at most one of `batch` and `micro` is due; it
     prunes first itself, so `prune` is due without one alone. `codex` says that the gateway is to
-    have Codex compact its thread. `mark` is what the session's live tokens must reach before
-    anybody asks again whether a micro pass is due, where that was found out.
+    have Codex compact its thread. `checked` says that the rows were read and hold too little for a
+    micro pass.
     """
 
     load: Load
@@ -73,7 +72,7 @@ class Decision:
     micro: bool
     codex: bool
     prune: PruneTrigger | None = None
-    mark: str | None = None
+    checked: bool = False
 
     @property
     def turns(self) -> int:
@@ -116,7 +115,7 @@ def run_turns(
         sessions.note_decided(
             connection,
             {key: of.turns for key, of in carried.items()},
-            marks={key: of.mark for key, of in carried.items()},
+            checked={key: _checked_tokens(of, now[key]) for key, of in carried.items()},
         )
         cursors.move_many(connection, {key: of.looked_up_to for key, of in carried.items()})
         shop.reach("before-commit")
@@ -163,19 +162,10 @@ def _decide_all(shop: Workshop, connection: Connection, keys: Sequence[int]) -> 
     held = guards.read_many(connection, shop.database, keys)
     reports = events.unread_reports(connection, keys)
     stored = {key: _Stored(one, at[key], held[key], reports.get(key)) for key, one in ones.items()}
-    decisions = {key: _decide(shop, connection, of) for key, of in stored.items()}
-    settings = shop.settings.current().compression
-    asked = [key for key, of in decisions.items() if of.micro]
-    ahead = read_prospects(connection, asked, enough=settings.micro_compact_min_tokens)
-    looked = {
-        key: _look_ahead(connection, decisions[key], stored[key], prospect, settings)
-        for key, prospect in ahead.items()
-    }
-    return decisions | looked
+    return {key: _decide(shop, connection, of) for key, of in stored.items()}
 
 
 def _decide(shop: Workshop, connection: Connection, stored: _Stored) -> Decision:
-    """Decide all but whether there is something for a micro pass to absorb."""
     settings = shop.settings.current().compression
     session, report, rested = stored.session, stored.report, stored.rested
     seen = stored.cursors[CursorName.TURNS]
@@ -195,28 +185,41 @@ def _decide(shop: Workshop, connection: Connection, stored: _Stored) -> Decision
         batch is None
         and (rested or micro_is_due(session, seen, settings))
         and micro_may_run(session, under)
-        and not is_below_mark(session, settings)
+        and micro_may_be_due(session, settings)
+    )
+    # Where the rows held too little before, the next jobs would mostly be for nothing too.
+    checked = (
+        micro
+        and session.checked_tokens is not None
+        and _holds_too_little(connection, stored, settings)
     )
     prune = prune_due(load, under) if batch is None else None
-    return Decision(load, report, learned, batch, micro, codex_is_asked(load, under), prune)
+    return Decision(
+        load,
+        report,
+        learned,
+        batch,
+        micro and not checked,
+        codex_is_asked(load, under),
+        prune,
+        checked,
+    )
 
 
-def _look_ahead(
-    connection: Connection,
-    decision: Decision,
-    stored: _Stored,
-    prospect: Prospect,
-    settings: CompressionSettings,
-) -> Decision:
-    """Whether there is something to absorb: by sums, and by a look at the rows where these were
-    wrong before."""
-    session = stored.session
-    if grows := tokens_until_due(prospect, session, settings):
-        return replace(decision, micro=False, mark=mark_of(session, settings, grows))
-    if not is_in_doubt(session):
-        return decision
-    standing = Standing(session, stored.cursors[CursorName.MICRO], stored.guards)
-    return replace(decision, micro=not why_nothing_due(connection, standing, settings))
+def _holds_too_little(
+    connection: Connection, stored: _Stored, settings: CompressionSettings
+) -> bool:
+    state = MicroState(stored.session, stored.cursors[CursorName.MICRO], stored.guards)
+    return why_nothing_due(connection, state, settings) is not None
+
+
+def _checked_tokens(decision: Decision, now: SessionRecord) -> int | None:
+    """Return the session's new `checked_tokens`, None where they stay; `now` is what it has become
+    since it was read."""
+    session = decision.load.session
+    if not decision.checked or now.revision != session.revision:
+        return None
+    return session.unabsorbed_tokens
 
 
 def _carry_out(

@@ -15,8 +15,8 @@ from storage.engine import Database
 from storage.guards import GuardName, GuardRecord
 from storage.job_records import JobRecord
 from storage.messages import Amount
+from storage.micro_reads import read_state
 from storage.sessions import SessionRecord
-from storage.standing import read_standing
 from storage.summaries import SummaryKind, SummaryRecord
 from workers.batch.plan import Circumstances, NothingToCompact, plan_batch
 from workers.batch.preview import Portions
@@ -113,7 +113,7 @@ def read_explanation(
         models = tuple(Model(route, known.get(route or "")) for route in routes)
         shown = tuple(summaries.all_live(connection, key))
         load = _load(connection, session)
-        micro = why_nothing_due(connection, read_standing(connection, database, key), compression)
+        micro = why_nothing_due(connection, read_state(connection, database, key), compression)
         return Explanation(
             session=session,
             fullness=fullness,

@@ -57,9 +57,10 @@ class Session(Base):
     turns: Mapped[int] = mapped_column(server_default="0")
     turn_open: Mapped[int] = mapped_column(SmallInteger, server_default="0")
     decided_turns: Mapped[int | None]
-    micro_mark: Mapped[str | None]
     live_messages: Mapped[int] = mapped_column(server_default="0")
     live_tokens: Mapped[int] = mapped_column(server_default="0")
+    unabsorbed_tokens: Mapped[int] = mapped_column(server_default="0")
+    checked_tokens: Mapped[int | None]
     passes: Mapped[int] = mapped_column(server_default="0")
     tokens_saved: Mapped[int] = mapped_column(server_default="0")
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from producers import Dialect, Session
 from storage import sessions
+from storage.micro_reads import read_state
 from storage.rows import Row
-from storage.standing import read_standing
 from tests.conversations import turn
 from tests.play import Play, Turn, micro_markers, person_rows, playing, shape, turns_of
 from tests.strategies import Transcript, one_turn_transcripts, transcripts
@@ -194,7 +194,7 @@ def test_a_backlog_is_worked_off_by_one_job(transcript: Transcript) -> None:
             settings_now = play.shop.settings.current().compression
             assert (
                 why_nothing_due(
-                    connection, read_standing(connection, play.database, session.key), settings_now
+                    connection, read_state(connection, play.database, session.key), settings_now
                 )
                 is not None
             )

@@ -8,8 +8,8 @@ import pytest
 
 from producers import Session
 from storage import messages
+from storage.micro_reads import read_state
 from storage.rows import Row
-from storage.standing import read_standing
 from tests.conversations import turn
 from tests.counting import counted
 from tests.play import Play, Turn, playing
@@ -23,7 +23,7 @@ def decide(play: Play, session: Session) -> tuple[NothingDue | None, int]:
     settings = play.shop.settings.current().compression
     with counted(play.database) as work, play.database.read() as connection:
         found = why_nothing_due(
-            connection, read_standing(connection, play.database, session.key), settings
+            connection, read_state(connection, play.database, session.key), settings
         )
     return found, work.statements
 

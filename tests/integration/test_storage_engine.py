@@ -276,13 +276,13 @@ def test_one_statement_is_stored_without_more_ado_or_not_at_all(database: Databa
     session = StoredSession.create(database)
     for number in range(3):
         with database.store() as connection:
-            sessions.set_micro_mark(connection, session.key, f"[{number}]")
+            sessions.note_checked(connection, session.key, number)
         with database.read() as connection:
-            assert sessions.fetch(connection, session.key).micro_mark == f"[{number}]"
+            assert sessions.fetch(connection, session.key).checked_tokens == number
     with pytest.raises(IntegrityError), database.store() as connection:
         connection.execute(text("UPDATE sessions SET owner = NULL"))
     with database.read() as connection:
-        assert sessions.fetch(connection, session.key).micro_mark == "[2]"
+        assert sessions.fetch(connection, session.key).checked_tokens == 2
 
 
 def test_a_database_that_cannot_be_reached_has_stored_nothing(tmp_path: Path) -> None:

@@ -31,15 +31,13 @@ from storage import (
     summaries,
     totals,
     undo,
-    views,
 )
 from storage.audit import Which
 from storage.cursors import CursorName
 from storage.engine import Database
 from storage.jobs import Claim, JobKind
+from storage.micro_reads import read_state, read_view
 from storage.overdue import Place
-from storage.prospects import read_prospects
-from storage.standing import read_standing
 from tests.conftest import RUN
 from tests.databases import fresh_database
 from tests.gateways import migrated
@@ -216,7 +214,7 @@ HOT: dict[str, tuple[Call, set[str]]] = {
         {"ix_messages_live"},
     ),
     "read view": (
-        lambda d, c: views.read(c, BUSY, first=19, last=64),
+        lambda d, c: read_view(c, BUSY, cursor=ARCHIVED, head=19, ahead=64, end=64),
         {"ix_messages_live", "ix_messages_markers"},
     ),
     "read_markers": (lambda d, c: messages.read_markers(c, BUSY), {"ix_messages_markers"}),
@@ -233,7 +231,27 @@ HOT: dict[str, tuple[Call, set[str]]] = {
         lambda d, c: messages.agent_rows(c, BUSY, start=ARCHIVED, before=10**9, limit=64),
         {"ix_messages_agent"},
     ),
-    "read_standing": (lambda d, c: read_standing(c, d, BUSY), set()),
+    "read_state": (lambda d, c: read_state(c, d, BUSY), set()),
+    "count_change": (
+        lambda d, c: sessions.count_change(c, BUSY, messages=0, tokens=0),
+        {"ix_messages_live"},
+    ),
+    "count_micro_pass": (
+        lambda d, c: sessions.count_micro_pass(
+            c,
+            BUSY,
+            messages=0,
+            tokens=0,
+            absorbed=0,
+            cursor_from=ARCHIVED,
+            cursor_to=ARCHIVED + 9,
+        ),
+        {"ix_messages_live"},
+    ),
+    "count_skipped": (
+        lambda d, c: sessions.count_skipped(c, BUSY, cursor_from=ARCHIVED, cursor_to=ARCHIVED + 9),
+        {"ix_messages_live"},
+    ),
     "turn_starts": (
         lambda d, c: messages.turn_starts(c, BUSY, newest=3),
         {"ix_messages_turns"},
@@ -318,10 +336,6 @@ HOT: dict[str, tuple[Call, set[str]]] = {
         lambda d, c: events.unread_reports(c, range(1, 17)),
         {"ix_turn_events_usage"},
     ),
-    "read_prospects": (
-        lambda d, c: read_prospects(c, range(1, 17), enough=1000),
-        {"ix_messages_live", "ix_messages_markers"},
-    ),
     "lock_many": (lambda d, c: sessions.lock_many(c, range(1, 17)), set()),
     "cursors_of_many": (lambda d, c: cursors.read_many(c, range(1, 17)), set()),
     "move_cursors": (
@@ -329,7 +343,7 @@ HOT: dict[str, tuple[Call, set[str]]] = {
         set(),
     ),
     "note_decided": (
-        lambda d, c: sessions.note_decided(c, dict.fromkeys(range(1, 17), 1), {1: "[]"}),
+        lambda d, c: sessions.note_decided(c, dict.fromkeys(range(1, 17), 1), {1: 9}),
         set(),
     ),
     "due_in_session": (lambda d, c: jobs.due_in_session(c, d, BUSY), {"uq_jobs_open"}),

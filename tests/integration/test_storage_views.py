@@ -1,4 +1,4 @@
-"""What is asked of a view is answered alike by what was read of it and by the database."""
+"""What is read of a view for a micro pass is what the database holds there."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from sqlalchemy import Connection
 
-from storage import messages, views
+from storage import cursors, messages
+from storage.cursors import CursorName
 from storage.engine import Database
-from storage.views import View
+from storage.micro_reads import View, read_view
 from tests.stored_session import StoredSession
 from tests.strategies import Transcript, transcripts
 from workers.transcript import is_kept_by_micro
@@ -19,21 +20,26 @@ from workers.transcript import is_kept_by_micro
 PAGES = (1, 3, 1000)
 
 
-def assert_alike(connection: Connection, key: int, read: View) -> None:
+def assert_alike(connection: Connection, key: int, read: View, cursor: int) -> None:
     view = messages.read_view(connection, key)
     outline = messages.read_outline(connection, key)
+    ahead = [row for row in outline if row.position >= cursor]
     assert read.markers == [row for row in view if row.kind.is_marker]
+    assert read.head.rows == outline[: len(read.head.rows)]
+    assert not read.head.is_whole or len(read.head.rows) == len(outline)
+    assert read.ahead.rows == ahead[: len(read.ahead.rows)]
+    assert not read.ahead.is_whole or len(read.ahead.rows) == len(ahead)
+    if read.end.rows:
+        ids = [row.id for row in outline[-len(read.end.rows) :]]
+        end = [row.id for row in read.end.rows]
+        # What a person wrote between the last marker and the cursor is no part of a tail.
+        assert end == ids or (read.ahead.is_whole and end[1:] == ids[1:])
+    assert not read.end.is_whole or len(read.end.rows) == len(outline)
     for limit in PAGES:
-        assert list(read.backward(limit=limit)) == outline[-limit:]
-        for position in range(-1, 2 + max((row.position for row in outline), default=0), 3):
-            at = {"start": position, "limit": limit}
-            assert list(read.forward(**at)) == messages.read_forward(connection, key, **at)
-            for before in (position + 2, 10**9):
-                found = read.agent_rows(before=before, **at)
-                assert list(found) == messages.agent_rows(connection, key, before=before, **at)
+        assert read.ending(limit).rows == outline[-limit:]
+        assert read.beginning(limit).rows == outline[:limit]
+        assert read.beginning(limit).is_whole == (len(outline) < limit)
     for position in range(len(view) + 1):
-        calls = messages.live_calls_before(connection, key, position)
-        assert read.calls_before(position) == calls
         newest = messages.newest_request(connection, key, before=position)
         assert read.newest_request(before=position) == newest
     assert read.newest_request() == messages.newest_request(connection, key)
@@ -54,8 +60,13 @@ def test_a_view_answers_as_the_database_does(
         rows = [row for row in session.view() if not is_kept_by_micro(row)]
         if rows:
             session.absorb(rows[: choice.randint(1, len(rows))], f"summary \ufdd0 {number}")
+        assert session.counted() == session.live_rows()
     with database.read() as connection:
-        for first, last in ((0, 1000), (0, 1), (2, 3), (1000, 2), (0, len(session.view()))):
-            read = views.read(connection, session.key, first=first, last=last)
-            assert read.is_whole == (last > len(session.view()))
-            assert_alike(connection, session.key, read)
+        cursor = cursors.read(connection, session.key, CursorName.MICRO)
+        whole = len([row for row in session.view() if row.position >= cursor])
+        for head, ahead, end in ((0, 1000, 0), (3, 1, 3), (2, 3, 1000), (1000, whole + 1, 0)):
+            read = read_view(
+                connection, session.key, cursor=cursor, head=head, ahead=ahead, end=end
+            )
+            assert read.ahead.is_whole == (ahead > whole)
+            assert_alike(connection, session.key, read, cursor)

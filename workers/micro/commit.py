@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from storage import answers, cursors, guards, messages, sessions, summaries
@@ -14,7 +13,6 @@ from storage.rows import Kind
 from storage.summaries import SummaryKind, SummaryStatus
 from workers.marker import frame_tokens
 from workers.micro.plan import NothingDue, PassPlan
-from workers.micro.prospect import mark_of, mark_of_doubt, tokens_until_due
 from workers.prompts import TEMPLATE_VERSION
 from workers.runtime.commit import Change, Continue, Finish, Release, StaleError, Transaction
 from workers.runtime.pass_context import PassResult
@@ -62,14 +60,15 @@ def absorb(tx: Transaction, plan: PassPlan, answer: StoredAnswer) -> Change:
     if any(name in plan.guards for name in over):
         guards.clear(connection, key, *over)
     delta = tokens - plan.absorbed_tokens - (old.tokens if old else 0)
-    after = sessions.count_change(
+    after = sessions.count_micro_pass(
         connection,
         key,
         messages=1 - len(gone),
         tokens=delta,
-        passes=1,
-        saved=-delta,
-        micro_mark=_next_mark(tx, plan, tokens, delta),
+        absorbed=plan.absorbed_tokens,
+        cursor_from=plan.cursor_before,
+        cursor_to=plan.cursor,
+        checked=plan.checked_tokens,
     )
     is_last = plan.is_last and not _is_too_long(tx, answer)
     if not is_last:
@@ -106,7 +105,15 @@ def rewrite(tx: Transaction, plan: PassPlan, answer: StoredAnswer) -> Change:
     messages.change_marker(connection, key, shows=former.id, summary_id=summary_id, tokens=tokens)
     guards.clear(connection, key, GuardName.DEFRAG_MARK, GuardName.ENDPOINT_FAILURES)
     delta = tokens - old.tokens
-    after = sessions.count_change(connection, key, messages=0, tokens=delta, passes=1, saved=-delta)
+    after = sessions.count_micro_pass(
+        connection,
+        key,
+        messages=0,
+        tokens=delta,
+        absorbed=0,
+        cursor_from=plan.cursor,
+        cursor_to=plan.cursor,
+    )
     answers.drop(connection, key, plan.question)
     return Change(
         PassResult.of_change(Outcome.DEFRAGMENTED, tx.before, after),
@@ -144,15 +151,18 @@ def count_failure(tx: Transaction, plan: PassPlan, error: SummariserError) -> Ch
 def nothing_left(tx: Transaction, found: NothingDue) -> Change:
     """Finish the job; record an attempt where it has made no pass at all."""
     made_none = not tx.run.job.results
-    if made_none:
-        doubt = mark_of_doubt(tx.before, tx.run.settings)
-        sessions.set_micro_mark(tx.connection, tx.key, doubt)
+    checked = found.checked
+    if checked is not None and checked.revision == tx.before.revision:
+        sessions.note_checked(tx.connection, tx.key, checked.unabsorbed_tokens)
     result = PassResult(Outcome.NOTHING_DUE, reason=found.reason)
     return Change(result, Finish(), attempt={} if made_none else None)
 
 
 def _skip(tx: Transaction, plan: PassPlan, error: SummariserError) -> Change:
     cursors.move(tx.connection, tx.key, CursorName.MICRO, plan.cursor)
+    sessions.count_skipped(
+        tx.connection, tx.key, cursor_from=plan.cursor_before, cursor_to=plan.cursor
+    )
     guards.clear(tx.connection, tx.key, GuardName.MICRO_FAILURES, GuardName.ENDPOINT_FAILURES)
     return Change(
         PassResult(Outcome.SKIPPED, error_class=error.error_class),
@@ -237,19 +247,6 @@ def _insert_summary(
         template=TEMPLATE_VERSION,
         model=answer.model,
     )
-
-
-def _next_mark(tx: Transaction, plan: PassPlan, marker: int, delta: int) -> str | None:
-    """Return the mark that the last pass of a session leaves; None where it is not known.
-
-    What was appended since the plan counts as growth.
-    """
-    if plan.prospect is None:
-        return None
-    size = plan.session.live_tokens + delta
-    left = replace(tx.before, revision=tx.before.revision + 1, live_tokens=size)
-    grows = tokens_until_due(replace(plan.prospect, marker=marker), left, plan.settings)
-    return mark_of(left, plan.settings, grows) if grows else None
 
 
 def _is_too_long(tx: Transaction, answer: StoredAnswer) -> bool:

@@ -6,7 +6,7 @@ from functools import partial
 
 from storage import answers
 from storage.answers import StoredAnswer
-from storage.standing import read_standing
+from storage.micro_reads import read_state
 from workers.micro.commit import absorb, count_failure, nothing_left, rewrite
 from workers.micro.plan import NothingDue, PassPlan, plan_pass
 from workers.runtime.answer_store import ask
@@ -39,16 +39,16 @@ def _plan(run: PassContext) -> tuple[PassPlan | NothingDue, StoredAnswer | None]
     if not (settings.enabled and settings.micro_compact):
         return NothingDue("micro-compaction is switched off"), None
     with run.database.read() as connection:
-        standing = read_standing(connection, run.database, run.key)
+        state = read_state(connection, run.database, run.key)
         plan = plan_pass(
             connection,
-            standing,
+            state,
             settings,
             input_chars=summariser.room(settings.micro_compact_defrag_threshold_tokens * 3 // 2),
             fingerprint=summariser.fingerprint,
             today=run.context.today(),
         )
-        if isinstance(plan, NothingDue) or not standing.has_answers:
+        if isinstance(plan, NothingDue) or not state.has_answers:
             return plan, None
         stored = answers.find(connection, run.key, plan.question)
     if stored is not None:

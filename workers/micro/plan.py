@@ -1,29 +1,28 @@
-"""What the next micro pass of a session would do.
+"""Decide what the next micro pass of a session does.
 
-Reads the beginning of the live view up to the head's end, the end of it up to the tail's start,
-and from the cursor on what it takes; never the session.
+One bounded read holds what most decisions need: the beginning of the live view, the rows from the
+cursor on as far as a pass takes them, and the tail. See docs/explanation/micro.md.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from operator import attrgetter
 
 from sqlalchemy import Connection
 
-from storage import messages, views
+from storage import messages
 from storage.guards import GuardName, GuardRecord
-from storage.prospects import Prospect
+from storage.micro_reads import MicroState, View, read_view
 from storage.rows import Kind, Row
 from storage.sessions import SessionRecord
-from storage.standing import Standing
-from storage.views import View
 from workers.compression_settings import CompressionSettings
-from workers.due import Restraints, micro_may_run
+from workers.due import Restraints, least_for_micro, micro_may_run
 from workers.exchanges import Exchange, Found, LookFurther, TooLittle, Unit, find_exchanges
 from workers.limits import region_rules, session_threshold
-from workers.micro.prospect import prospect_of
 from workers.passages import fit, passage, passages, passages_size
 from workers.prompts import TEMPLATE_VERSION
 from workers.redaction import redact
@@ -38,18 +37,27 @@ _PAGE = 64
 _HEAD_PAGE = 16
 _FARTHEST = 1024
 """Rows behind a call after which its missing result is not looked for any further."""
+_MORE = 2
+"""How much larger the next page is where one was too short to tell."""
 _UNITS_AT_ONCE = 32
 _ROWS_AS_STATEMENTS = 128
-"""Outlines that are read in the time of the statements which a whole view saves."""
+"""Outlines that are read in the time of the statements which reading all of them saves."""
 _CHARS_A_TOKEN = 4
-"""Of the text that has most characters to a token (ENGINE.md §3)."""
+"""Of the text that has most characters to a token."""
+
+_POSITION = attrgetter("position")
 
 
 @dataclass(frozen=True, slots=True)
 class NothingDue:
-    """No pass can be made now; `reason` says why in a few words."""
+    """No pass can be made now; `reason` says why in a few words.
+
+    `checked` is the session where its rows were read and hold too little: before it has grown,
+    reading them again is of no use.
+    """
 
     reason: str
+    checked: SessionRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +68,7 @@ class PassPlan:
     for `Task.DEFRAG` there are none and the marker stays. `marker` is the one that is replaced.
     `guards` are those that the session has. `cursor` is where the cursor would stand afterwards,
     be the rows absorbed or skipped; `is_last` says that too little for another pass would then be
-    left behind it, and `prospect` then what is left, where the whole view was read. `settings` are
-    those that it was decided by.
+    left behind it, and `checked_tokens` what the session's become by that.
     """
 
     task: Task
@@ -79,13 +86,12 @@ class PassPlan:
     failures: int
     guards: frozenset[GuardName]
     is_last: bool
-    settings: CompressionSettings
-    prospect: Prospect | None = None
+    checked_tokens: int | None
 
 
 def plan_pass(
     connection: Connection,
-    standing: Standing,
+    state: MicroState,
     settings: CompressionSettings,
     *,
     input_chars: int,
@@ -97,7 +103,7 @@ def plan_pass(
     `input_chars` is what one request to the summariser may hold, `fingerprint` the summariser's,
     `today` the date for its prompt.
     """
-    planner = _planner(connection, standing, settings, input_chars=input_chars, today=today)
+    planner = _planner(connection, state, settings, input_chars=input_chars, today=today)
     if isinstance(planner, NothingDue):
         return planner
     if not micro_may_run(planner.session, Restraints(settings, planner.guards, fingerprint)):
@@ -109,30 +115,33 @@ def plan_pass(
 
 
 def why_nothing_due(
-    connection: Connection, standing: Standing, settings: CompressionSettings
+    connection: Connection, state: MicroState, settings: CompressionSettings
 ) -> NothingDue | None:
-    """Why no pass can be made now; None when one can, guards apart. Reads no text of messages."""
-    planner = _planner(connection, standing, settings, input_chars=0, today=date.min)
+    """Return why no pass can be made now; None when one can, guards apart.
+
+    Reads no text of messages.
+    """
+    planner = _planner(connection, state, settings, input_chars=0, today=date.min)
     chosen = planner if isinstance(planner, NothingDue) else planner.choose()
     return chosen if isinstance(chosen, NothingDue) else None
 
 
 def _planner(
     connection: Connection,
-    standing: Standing,
+    state: MicroState,
     settings: CompressionSettings,
     *,
     input_chars: int,
     today: date,
 ) -> _Planner | NothingDue:
-    session = standing.session
+    session = state.session
     try:
         threshold = session_threshold(session, settings)
     except NoUsableWindowError as error:
         # The session's owner can mend that, the worker cannot; its turns go on being stored.
         return NothingDue(str(error))
     rules = region_rules(threshold, settings)
-    view = _view(connection, session, rules)
+    view = _view(connection, state, rules)
     markers = view.markers
     return _Planner(
         connection=connection,
@@ -143,50 +152,44 @@ def _planner(
         threshold=threshold.tokens,
         micro=next((m for m in reversed(markers) if m.kind is Kind.MICRO), None),
         batch=next((m for m in reversed(markers) if m.kind is Kind.BATCH), None),
-        cursor=standing.cursor,
-        guards=standing.guards,
+        cursor=state.cursor,
+        guards=state.guards,
         input_chars=input_chars,
         today=today,
     )
 
 
-def _view(connection: Connection, session: SessionRecord, rules: RegionRules) -> View:
-    """The live view's head and its tail as they likely are; all of it if that is little more."""
-    last = max(_PAGE, 2 * rules.protect_last_n, _rows_of_tail(session, rules) * 5 // 4)
-    if session.live_messages < last + _ROWS_AS_STATEMENTS:
-        last = max(last, session.live_messages + 1)
-        return views.read(connection, session.key, first=0, last=last)
-    return views.read(connection, session.key, first=_head_page(rules), last=last)
+def _view(connection: Connection, state: MicroState, rules: RegionRules) -> View:
+    """Read the rows from the cursor on if they are little more than the tail; else as many as most
+    passes take, and the tail as large as it likely is."""
+    session = state.session
+    # No position is used twice, so there cannot be more of them.
+    rows = session.next_position - state.cursor
+    size = max(1, session.unabsorbed_tokens // max(1, rows))
+    tail = max(_PAGE, 2 * rules.protect_last_n, rules.tail_budget // size * 5 // 4)
+    head = _head_page(rules)
+    whole = rows <= tail + _ROWS_AS_STATEMENTS
+    return read_view(
+        connection,
+        session.key,
+        cursor=state.cursor,
+        head=head,
+        ahead=rows + 1 if whole else head + _PAGE,
+        end=0 if whole else tail,
+    )
 
 
 def _head_page(rules: RegionRules) -> int:
     return _HEAD_PAGE + rules.protect_first_n
 
 
-def _rows_of_tail(session: SessionRecord, rules: RegionRules) -> int:
-    """How many rows the tail has if they are as large as others."""
-    size = max(1, session.live_tokens // max(1, session.live_messages))
-    return min(rules.tail_budget // size, _FARTHEST)
-
-
-@dataclass(frozen=True, slots=True)
-class _Held:
-    """Rows of the middle that a pass could absorb, from the first on; `complete` means all."""
-
-    rows: Sequence[Row] = ()
-    complete: bool = False
-
-    @property
-    def tokens(self) -> int:
-        return sum(row.tokens for row in self.rows)
-
-
 @dataclass(frozen=True, slots=True)
 class _Chosen:
-    """The exchanges that a pass would absorb, out of what is held."""
+    """The exchanges that a pass would absorb, out of `rows` of the agent in the middle; None where
+    these were not read whole."""
 
     exchanges: tuple[Exchange, ...] = ()
-    held: _Held = _Held()
+    rows: Sequence[Row] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,31 +221,35 @@ class _Planner:
         start = self._start()
         limit = self._limit()
         if start >= limit:
-            return NothingDue("the middle is empty")
-        held = self._held(start, limit)
-        match self._find(held, start, limit):
-            case TooLittle(tokens):
-                return NothingDue(f"the middle holds {tokens} tokens, too few for a pass")
-            case Found(exchanges):
-                return _Chosen(exchanges, held)
+            return NothingDue("the middle is empty", self.session)
+        ahead = self.view.ahead
+        rows = [r for r in ahead.rows if start <= r.position < limit and r.is_of_agent]
+        found = self._find(rows, start, limit)
+        if isinstance(found, LookFurther):
+            found = self._look_further(start, limit)
+        if isinstance(found, TooLittle):
+            reason = f"the middle holds {found.tokens} tokens, too few for a pass"
+            return NothingDue(reason, self.session)
+        return _Chosen(found.exchanges, rows if ahead.is_whole else None)
 
     def _summary_is_too_long(self) -> bool:
         raised = self.guards.get(GuardName.DEFRAG_MARK)
         mark = self.settings.micro_compact_defrag_threshold_tokens
         return estimate_text(self.previous) > max(mark, (raised.subject or 0) if raised else 0)
 
-    def _would_be_the_last(self, held: _Held, cursor: int) -> bool:
-        """Whether too little for another pass would be left behind `cursor`."""
-        left = [row.tokens for row in held.rows if row.position >= cursor]
-        few = not left or sum(left) < self.settings.micro_compact_min_tokens
-        return held.complete and few
+    def _would_be_the_last(self, chosen: _Chosen, cursor: int) -> bool:
+        """Return whether too little for another pass would be left behind `cursor`."""
+        if chosen.rows is None:
+            return False
+        left = [row.tokens for row in chosen.rows if row.position >= cursor]
+        return not left or sum(left) < self.settings.micro_compact_min_tokens
 
-    def _left_behind(self, cursor: int) -> Prospect | None:
-        """What a next pass could absorb; None where not the whole view was read."""
-        if not self.view.is_whole:
-            return None
-        enough = self.settings.micro_compact_min_tokens
-        return prospect_of(self.view.last, cursor=cursor, enough=enough)
+    def _checked_behind(self, cursor: int) -> int | None:
+        """Return what the session's `checked_tokens` become by a last pass: its unabsorbed ones
+        where by their number alone another pass might be due."""
+        left = sum(row.tokens for row in self.view.ahead.rows if row.position >= cursor)
+        least = least_for_micro(self.session, self.settings)
+        return None if least is None or left < least else left
 
     def defrag(self) -> PassPlan:
         """A rewrite of the rolling summary alone."""
@@ -267,7 +274,7 @@ class _Planner:
         failed = self.guards.get(GuardName.MICRO_FAILURES)
         first = min(row.position for row in taken)
         cursor = last + 1 if cut else max(last + 1, exchanges[-1].end)
-        is_last = self._would_be_the_last(chosen.held, cursor)
+        is_last = self._would_be_the_last(chosen, cursor)
         return self._plan(
             Task.ABSORB,
             target=min(defrag_at * 3 // 4, max(replaced // 2, 1)),
@@ -279,7 +286,7 @@ class _Planner:
             tokens=tokens,
             cursor=cursor,
             is_last=is_last,
-            prospect=self._left_behind(cursor) if is_last else None,
+            checked_tokens=self._checked_behind(cursor) if is_last else None,
             shown=shown,
             asked=question,
             failures=failed.count if failed and failed.subject == first else 0,
@@ -301,7 +308,7 @@ class _Planner:
         asked: str = "",
         failures: int = 0,
         is_last: bool = False,
-        prospect: Prospect | None = None,
+        checked_tokens: int | None = None,
     ) -> PassPlan:
         at = self.micro.position if self.micro else 0
         return PassPlan(
@@ -328,90 +335,93 @@ class _Planner:
             failures=failures,
             guards=frozenset(self.guards),
             is_last=is_last,
-            settings=self.settings,
-            prospect=prospect,
+            checked_tokens=checked_tokens,
         )
 
     def _question_key(self, task: Task, rows: tuple[int, ...]) -> str:
         return question_key(task=task, rows=rows, previous=self.previous, template=TEMPLATE_VERSION)
 
     def _start(self) -> int:
-        """Position from which on rows may be absorbed: behind head, batch marker and cursor."""
-        limit = _head_page(self.rules)
-        while True:
-            rows = self.view.forward(start=0, limit=limit)
-            complete = len(rows) < limit
-            settled = complete or limit > _FARTHEST
-            end = head_end(rows, self.rules, complete=settled)
-            if end < len(rows):
-                head = rows[end].position
-                break
-            if complete:
-                head = rows[-1].position + 1 if rows else 0
-                break
-            limit *= 2
+        """Return the position from which on rows may be absorbed: behind head, batch marker and
+        cursor."""
         behind_batch = self.batch.position + 1 if self.batch else 0
-        return max(head, behind_batch, self.cursor)
+        return max(self._behind_head(), behind_batch, self.cursor)
+
+    def _behind_head(self) -> int:
+        head = self.view.head
+        while True:
+            complete = head.is_whole or len(head.rows) > _FARTHEST
+            end = head_end(head.rows, self.rules, complete=complete)
+            if end < len(head.rows):
+                return head.rows[end].position
+            if head.is_whole:
+                return head.rows[-1].position + 1 if head.rows else 0
+            head = self.view.beginning(_MORE * len(head.rows))
 
     def _limit(self) -> int:
-        """Position at which the middle ends: the tail's start, or the open turn's."""
-        limit = self.view.asked_last
-        while True:
-            rows = self.view.backward(limit=limit)
-            first = tail_start(rows, self.rules)
-            if first > 0 or len(rows) < limit:
-                break
-            limit *= 2
-        tail = rows[first].position if first < len(rows) else self.session.next_position
+        """Return the position at which the middle ends: the tail's start, or the open turn's."""
+        end = self.view.end
+        while (first := tail_start(end.rows, self.rules)) == 0 and not end.is_whole:
+            end = self.view.ending(max(_PAGE, _MORE * len(end.rows)))
+        tail = end.rows[first].position if first < len(end.rows) else self.session.next_position
         if not self.session.turn_open:
             return tail
         opened = self.view.newest_request()
         return tail if opened is None else min(tail, opened)
 
-    def _find(self, held: _Held, start: int, limit: int) -> Found | TooLittle:
-        if not held.rows or held.tokens < self.settings.micro_compact_min_tokens:
-            return TooLittle(held.tokens)
-        return self._find_from(self._turn_of(held.rows[0].position, start), limit)
+    def _find(
+        self, agents: Sequence[Row], start: int, limit: int
+    ) -> Found | TooLittle | LookFurther:
+        """Choose among the rows that were read; `agents` are those of the agent among them."""
+        ahead, enough = self.view.ahead, self.settings.micro_compact_min_tokens
+        tokens = sum(row.tokens for row in agents)
+        if not agents or tokens < enough:
+            return TooLittle(tokens) if ahead.is_whole else LookFurther()
+        first = agents[0].position
+        requests = (r.position for r in reversed(ahead.rows) if r.opens_turn and r.position < first)
+        begin = max(start, next(requests, 0))
+        rows = ahead.rows[bisect_left(ahead.rows, begin, key=_POSITION) :]
+        return self._find_in(rows, begin, limit, complete=ahead.is_whole)
 
-    def _held(self, start: int, limit: int) -> _Held:
-        """The first rows that could be absorbed, enough for a pass if there are so many.
-
-        Where people write much and the agent little, this is all that is read.
-        """
-        most = _PAGE
-        while True:
-            rows = self.view.agent_rows(start=start, before=limit, limit=most)
-            held = _Held(rows, complete=len(rows) < most)
-            if held.complete or held.tokens >= self.settings.micro_compact_min_tokens:
-                return held
-            most *= 2
-
-    def _turn_of(self, position: int, start: int) -> int:
-        """Where to begin to read for the turn of a row: its request, or `start` behind that."""
-        request = self.view.newest_request(before=position)
-        return max(start, request or 0)
-
-    def _find_from(self, start: int, limit: int) -> Found | TooLittle:
-        page = _PAGE
-        while True:
-            rows = self.view.forward(start=start, limit=page)
-            if not rows:
-                return TooLittle(0)
-            groups = tool_groups(rows)
-            found = find_exchanges(
-                rows,
-                limit=limit,
-                min_tokens=self.settings.micro_compact_min_tokens,
-                tail_budget=self.rules.tail_budget,
-                answered_elsewhere=self._answered_elsewhere(rows, groups, start),
-                groups=groups,
-                most_tokens=self.input_chars // _CHARS_A_TOKEN,
-                complete=len(rows) < page,
-                settled=page > _FARTHEST,
+    def _look_further(self, start: int, limit: int) -> Found | TooLittle:
+        """Choose from as many rows as that takes: for turns that are larger than most, and where
+        people write much and the agent little. Then its rows alone say whether they are enough."""
+        enough = self.settings.micro_compact_min_tokens
+        page, complete = _PAGE, False
+        while not complete:
+            agents = messages.agent_rows(
+                self.connection, self.session.key, start=start, before=limit, limit=page
             )
+            tokens = sum(row.tokens for row in agents)
+            complete = len(agents) < page or tokens >= enough
+            page *= _MORE
+        if not agents or tokens < enough:
+            return TooLittle(tokens)
+        request = self.view.newest_request(before=agents[0].position)
+        begin, page = max(start, request or 0), _PAGE
+        while True:
+            rows = messages.read_forward(self.connection, self.session.key, start=begin, limit=page)
+            complete, settled = len(rows) < page, page > _FARTHEST
+            found = self._find_in(rows, begin, limit, complete=complete, settled=settled)
             if not isinstance(found, LookFurther):
                 return found
-            page *= 2
+            page *= _MORE
+
+    def _find_in(
+        self, rows: Sequence[Row], begin: int, limit: int, *, complete: bool, settled: bool = False
+    ) -> Found | TooLittle | LookFurther:
+        groups = tool_groups(rows)
+        return find_exchanges(
+            rows,
+            limit=limit,
+            min_tokens=self.settings.micro_compact_min_tokens,
+            tail_budget=self.rules.tail_budget,
+            answered_elsewhere=self._answered_elsewhere(rows, groups, begin),
+            groups=groups,
+            most_tokens=self.input_chars // _CHARS_A_TOKEN,
+            complete=complete,
+            settled=settled,
+        )
 
     def _answered_elsewhere(
         self, rows: Sequence[Row], groups: Sequence[ToolGroup], start: int
@@ -421,7 +431,7 @@ class _Planner:
         strays = {a for i, row in enumerate(rows) if i not in grouped for a in row.answers}
         if not strays:
             return frozenset()
-        return self.view.calls_before(start) & strays
+        return messages.live_calls_before(self.connection, self.session.key, start) & strays
 
     def _fill(
         self, exchanges: tuple[Exchange, ...]

@@ -11,15 +11,15 @@ from storage.cursors import CursorName
 from storage.engine import Database
 from storage.errors import SessionNotFound
 from storage.guards import GuardName
-from storage.standing import Standing, read_standing
+from storage.micro_reads import MicroState, read_state
 from tests.stored_session import StoredSession
 
 ANSWER = StoredAnswer("text", "m", 1, 2, 3)
 
 
-def one_by_one(database: Database, key: int, *, has_answers: bool) -> Standing:
+def one_by_one(database: Database, key: int, *, has_answers: bool) -> MicroState:
     with database.read() as connection:
-        return Standing(
+        return MicroState(
             sessions.fetch(connection, key),
             cursors.read(connection, key, CursorName.MICRO),
             guards.read_all(connection, database, key),
@@ -27,9 +27,9 @@ def one_by_one(database: Database, key: int, *, has_answers: bool) -> Standing:
         )
 
 
-def at_once(database: Database, key: int) -> Standing:
+def at_once(database: Database, key: int) -> MicroState:
     with database.read() as connection:
-        return read_standing(connection, database, key)
+        return read_state(connection, database, key)
 
 
 def test_one_statement_gives_session_cursor_guards_and_whether_there_are_answers(
