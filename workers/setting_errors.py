@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from storage.errors import AfterturnError
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -37,7 +39,7 @@ class Problem:
         return f"{place}{self.key}: {text}" if self.key else f"{place}{text}"
 
 
-class SettingsError(Exception):
+class SettingsError(AfterturnError):
     """The settings cannot be used. Correct what `problems` lists and start again.
 
     `problems` holds all of them in the order of the file, `path` the file they came from, if any.
