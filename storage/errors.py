@@ -14,9 +14,9 @@ AfterturnError                   each says by `repeatable` whether the same call
 │   ├── RebuildOvertaken         a newer rebuild of the index runs     (storage.search)
 │   └── RunStateError            a bulk run is in another state        (workers.recompaction)
 ├── InputError                   an argument cannot be used; also a ValueError
-│   ├── RequestError             what was asked for                    (producers.arguments)
-│   ├── IdentifierError          a name                                (producers.arguments)
-│   ├── WindowError              a window or a reserve                 (producers.arguments)
+│   ├── RequestError             what was requested                    (producers.arguments)
+│   │   ├── IdentifierError      a name                                (producers.arguments)
+│   │   └── WindowError          a window or a reserve                 (producers.arguments)
 │   ├── UsageError               a provider's usage report             (producers.turn)
 │   ├── MessageError             a message                             (workers.messages)
 │   ├── HandleError              a handle of tool output               (workers.pruning)

@@ -1,4 +1,4 @@
-"""Summaries in transcripts of others, which tell them by nothing but their text."""
+"""Recognise summaries in transcripts of other programs, which mark them only by their text."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ class Shown:
 
 
 def shown_summary(content: Any) -> Shown | None:
-    """The summary that a message shows: one of ours of any version, or one of Hermes Agent's; None
-    where it shows none (REFERENCE: a summary there is known by how its text begins)."""
+    """Return the summary that a message shows: one of ours, or one of Hermes Agent's.
+
+    None where it shows none. A summary of Hermes Agent is known by how its text begins.
+    """
     text = _text(content)
     if text is None:
         return None

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import redis
 
-from producers import Doorbell, Gateway, Session, doorbell
+from producers import Gateway, Notifier, Session, notify
 from storage.engine import Database, open_database
 from storage.jobs import DueJob, JobKind
 from tasks.application import make_app
@@ -207,24 +207,24 @@ def test_a_broker_that_is_killed_between_two_turns_is_rung_again_when_it_is_back
 def test_thousands_of_rings_for_the_same_jobs_become_a_few_messages(
     own_redis: RedisServer,
 ) -> None:
-    bell = Doorbell(own_redis.url)
+    notifier = Notifier(own_redis.url)
     due = [DueJob(number, JobKind.TURN, "turns", "turn", "one") for number in range(1, 4)]
     try:
-        bell.ring(due[0])
-        assert bell.flush(10)
+        notifier.notify(due[0])
+        assert notifier.flush(10)
         own_redis.pause()
         started = time.perf_counter()
         for number in range(30_000):
-            bell.ring(due[number % 3])
+            notifier.notify(due[number % 3])
         assert time.perf_counter() - started < 30_000 * 0.001
         own_redis.resume()
-        assert bell.flush(10)
+        assert notifier.flush(10)
         # Again, since a ring that met the hanging broker is left to the reconciler.
         for job in due:
-            bell.ring(job)
-        assert bell.flush(10)
+            notifier.notify(job)
+        assert notifier.flush(10)
     finally:
-        bell.close()
+        notifier.close()
     messages = [body_of(message)[1]["job_id"] for message in queued(own_redis.url, "turns")]
     assert set(messages) == {1, 2, 3}
     assert len(messages) < 100
@@ -233,29 +233,29 @@ def test_thousands_of_rings_for_the_same_jobs_become_a_few_messages(
 def test_rings_that_wait_for_a_broker_are_bounded(
     own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doorbell, "MOST_WAITING", 50)
-    bell = Doorbell(own_redis.url)
+    monkeypatch.setattr(notify, "MAX_WAITING", 50)
+    notifier = Notifier(own_redis.url)
     try:
-        bell.ring(DueJob(0, JobKind.TURN, "turns", "turn", "one"))
-        assert bell.flush(10)
+        notifier.notify(DueJob(0, JobKind.TURN, "turns", "turn", "one"))
+        assert notifier.flush(10)
         own_redis.pause()
         for number in range(1, 1001):
-            bell.ring(DueJob(number, JobKind.TURN, "turns", "turn", "one"))
+            notifier.notify(DueJob(number, JobKind.TURN, "turns", "turn", "one"))
         own_redis.resume()
-        assert bell.flush(10)
+        assert notifier.flush(10)
     finally:
-        bell.close()
+        notifier.close()
     # Those that were being rung when the broker froze, and those that waited meanwhile.
     assert len(queued(own_redis.url, "turns")) <= 1 + 50 + 50
 
 
-def test_a_bell_that_is_closed_says_nothing_more(own_redis: RedisServer) -> None:
+def test_a_notifier_that_is_closed_publishes_nothing_more(own_redis: RedisServer) -> None:
     own_redis.pause()
-    bell = Doorbell(own_redis.url)
-    bell.ring(DueJob(1, JobKind.TURN, "turns", "turn", "one"))
+    notifier = Notifier(own_redis.url)
+    notifier.notify(DueJob(1, JobKind.TURN, "turns", "turn", "one"))
     started = time.monotonic()
-    bell.close()
-    bell.close()
+    notifier.close()
+    notifier.close()
     assert time.monotonic() - started < CLOSED_SECONDS
-    bell.ring(DueJob(1, JobKind.TURN, "turns", "turn", "one"))
-    assert bell.flush(0.1)
+    notifier.notify(DueJob(1, JobKind.TURN, "turns", "turn", "one"))
+    assert notifier.flush(0.1)
