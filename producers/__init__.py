@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from workers.messages import MessageError
     from workers.pruning.handles import HandleError
     from workers.rendering import Dialect
-    from workers.settings import Settings
-    from workers.settings_file import SettingsError, load_settings
+    from workers.settings import Settings, SettingsError, load_settings
 
 _NAMES = {
     "producers.arguments": ("IdentifierError", "RequestError", "WindowError"),
@@ -68,8 +67,7 @@ _NAMES = {
     "workers.messages": ("MessageError",),
     "workers.pruning.handles": ("HandleError",),
     "workers.rendering": ("Dialect",),
-    "workers.settings": ("Settings",),
-    "workers.settings_file": ("SettingsError", "load_settings"),
+    "workers.settings": ("Settings", "SettingsError", "load_settings"),
 }
 """The public names by the module that each comes from."""
 

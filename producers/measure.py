@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from storage.sessions import SessionRecord
 from workers.calibration import Calibration
-from workers.compression_settings import CompressionSettings
 from workers.limits import hygiene_limit, session_threshold, usable_window
 from workers.managed import managed_by
+from workers.settings import CompressionSettings
 from workers.threshold import NoUsableWindowError
 
 

@@ -43,8 +43,7 @@ from storage.signals import Signal
 from storage.undo import Rewound, Undone
 from workers import tracing
 from workers.rendering import Dialect
-from workers.settings import Settings
-from workers.settings_file import SettingsSource
+from workers.settings import Settings, SettingsSource
 
 MAX_SIGNALS = 10_000
 MAX_SIGNAL_ID = 2**63 - 1

@@ -14,7 +14,7 @@ from storage import guards, sessions
 from storage.guards import GuardName
 from storage.sessions import SessionRecord
 from workers.calibration import Calibration
-from workers.compression_settings import CompressionSettings
+from workers.settings import CompressionSettings
 from workers.triggers import RULES, Trigger
 
 _NO_PROGRESS = "no progress"

@@ -15,9 +15,9 @@ from storage import sessions
 from storage.engine import Database
 from storage.errors import SessionClash
 from storage.sessions import SessionRecord
-from workers.compression_settings import CompressionSettings
 from workers.limits import server_threshold, session_threshold
 from workers.managed import ManagedBy
+from workers.settings import CompressionSettings
 from workers.threshold import NoUsableWindowError
 
 MAX_TITLE_CHARS = 100

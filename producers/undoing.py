@@ -14,8 +14,8 @@ from storage.messages import Amount
 from storage.sessions import SessionRecord
 from storage.undo import Rewound, Undone
 from workers.batch.heal_due import see_to_placeholder
-from workers.compression_settings import CompressionSettings
 from workers.pruning import undoing
+from workers.settings import CompressionSettings
 
 
 class RewindError(StorageError):

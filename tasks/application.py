@@ -16,7 +16,7 @@ from tasks.conclusion import WorkshopSource
 from tasks.settings import celery_settings
 from tasks.stopping import StopFlag
 from workers.gate import SharedGate
-from workers.settings_file import SettingsSource
+from workers.settings import SettingsSource
 from workers.summariser.build import FollowingSummariser
 from workers.workshop import Workshop
 

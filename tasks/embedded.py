@@ -17,7 +17,7 @@ from tasks.ring import ring
 from tasks.stopping import StopFlag
 from tasks.upkeep import tick
 from workers.reconcile import reconcile
-from workers.settings_file import SettingsSource
+from workers.settings import SettingsSource
 from workers.workshop import Workshop
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from tasks.application import ProcessWorkshop, make_app
 from tasks.settings import broker_of
-from workers.settings_file import SettingsSource
+from workers.settings import SettingsSource
 from workers.workshop import Workshop
 
 

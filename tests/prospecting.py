@@ -8,9 +8,9 @@ from storage import messages
 from storage.engine import Database
 from storage.prospects import read_prospects
 from storage.standing import read_standing
-from workers.compression_settings import CompressionSettings
 from workers.micro.plan import why_nothing_due
 from workers.micro.prospect import is_below_mark, prospect_of, tokens_until_due
+from workers.settings import CompressionSettings
 
 
 def ruled_out(database: Database, key: int, settings: CompressionSettings) -> tuple[bool, bool]:

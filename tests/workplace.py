@@ -32,8 +32,7 @@ from workers.gate import Blocked, Permit, SharedGate
 from workers.headings import Section
 from workers.rates import Limits
 from workers.retry import RetryPolicy
-from workers.settings import Settings
-from workers.settings_file import SettingsSource
+from workers.settings import Settings, SettingsSource
 from workers.summariser.build import FollowingSummariser
 from workers.summarising import SummariserError
 from workers.tokens import estimate_text

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from storage.errors import InputError
-from workers.compression_settings import CompressionSettings
+from workers.settings import CompressionSettings
 
 SMALL_WINDOW_TOKENS = 512_000
 SMALL_WINDOW_RATIO = 0.75

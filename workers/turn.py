@@ -20,7 +20,6 @@ from storage.signals import Signal, SignalKind
 from storage.standing import Standing
 from workers import tracing
 from workers.calibration import Calibration
-from workers.compression_settings import CompressionSettings
 from workers.due import (
     Load,
     Restraints,
@@ -34,6 +33,7 @@ from workers.micro.plan import why_nothing_due
 from workers.micro.prospect import is_below_mark, is_in_doubt, mark_of, tokens_until_due
 from workers.pruning.triggers import PRUNE_QUEUE, STRENGTH, PruneTrigger
 from workers.reported import current_prompt, recalibrated
+from workers.settings import CompressionSettings
 from workers.triggers import BATCH_QUEUE, RULES, Trigger
 from workers.workshop import Workshop
 

@@ -15,7 +15,7 @@ from storage.jobs import Claim
 from workers.finished import Finished
 from workers.retry import RetryPolicy
 from workers.rota import Rota
-from workers.settings_file import SettingsSource
+from workers.settings import SettingsSource
 from workers.summarising import Summariser
 
 

@@ -11,8 +11,7 @@ from storage.bulk_runs import Filters
 from workers.batch.outcomes import NothingToCompact
 from workers.batch.preview import Preview
 from workers.batch.wishes import Wishes
-from workers.price_settings import PriceSettings
-from workers.prices import cost, price_of
+from workers.settings.prices import PriceSettings, cost, price_of
 from workers.triggers import Trigger
 from workers.workshop import Workshop
 

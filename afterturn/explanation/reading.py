@@ -24,7 +24,6 @@ from workers.batch.preview import Portions
 from workers.batch.span import divide
 from workers.batch.wishes import Wishes
 from workers.calibration import Calibration
-from workers.compression_settings import CompressionSettings
 from workers.due import Load, Restraints
 from workers.endpoints import EndpointError, chain_fingerprint, resolve_chain
 from workers.limits import region_rules, server_threshold
@@ -35,7 +34,7 @@ from workers.pruning.plan import PrunePlan, plan_prune
 from workers.pruning.triggers import PRUNE_RULES
 from workers.reported import current_prompt
 from workers.routes import route_name
-from workers.settings import Settings
+from workers.settings import CompressionSettings, Settings
 from workers.standings import Standing, nobody_answers, standings
 from workers.threshold import Threshold
 from workers.triggers import RULES, Trigger

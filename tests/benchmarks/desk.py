@@ -15,7 +15,7 @@ from tests.benchmarks.summariser import InstantSummariser
 from tests.conversations import turn
 from tests.play import ChatDict, Play, playing
 from workers.micro.outcomes import Absorbed, HandedBack, NothingLeft
-from workers.settings_file import SettingsSource
+from workers.settings import SettingsSource
 from workers.threshold import SMALL_WINDOW_RATIO
 from workers.work import Worked, work
 from workers.workshop import Workshop

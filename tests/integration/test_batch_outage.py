@@ -28,8 +28,7 @@ from workers.breaker import LOOK_SOON_MS
 from workers.endpoints import SummariserSettings
 from workers.gate import SharedGate
 from workers.retry import RetryPolicy
-from workers.settings import AuxiliarySettings, Settings
-from workers.settings_file import SettingsSource
+from workers.settings import AuxiliarySettings, Settings, SettingsSource
 from workers.summariser.build import FollowingSummariser
 from workers.triggers import BATCH_QUEUE, RULES, Trigger
 from workers.work import Worked, work

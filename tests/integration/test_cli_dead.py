@@ -18,8 +18,7 @@ from tests.stored_jobs import Worker
 from tests.stored_session import StoredSession
 from workers.local_summariser import LocalSummariser
 from workers.retry import RetryPolicy
-from workers.settings import Settings
-from workers.settings_file import SettingsSource
+from workers.settings import Settings, SettingsSource
 from workers.work import Crashed, work
 from workers.workshop import Workshop
 

@@ -15,8 +15,7 @@ from tests.gateways import migrated, url_of
 from tests.stored_jobs import LEASE_MS, Worker
 from tests.stored_session import StoredSession
 from workers.local_summariser import LocalSummariser
-from workers.settings import Settings
-from workers.settings_file import SettingsSource
+from workers.settings import Settings, SettingsSource
 from workers.work import Crashed, NotClaimed, Worked, work_in_turn
 from workers.workshop import Workshop
 

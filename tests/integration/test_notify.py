@@ -24,8 +24,7 @@ from tests.servers import RedisServer
 from tests.waiting import wait_until
 from workers.local_summariser import LocalSummariser
 from workers.reconcile import RING_AGAIN_MS, reconcile
-from workers.settings import Settings
-from workers.settings_file import SettingsSource
+from workers.settings import Settings, SettingsSource
 from workers.workshop import Workshop
 
 FAST_SECONDS = 0.25

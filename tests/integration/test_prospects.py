@@ -18,9 +18,7 @@ from tests.conversations import SESSION_FILES, real_sessions
 from tests.counting import counted
 from tests.play import Play, Turn, playing, turns_of
 from tests.prospecting import ruled_out
-from workers.compression_settings import CompressionSettings
-from workers.settings import Settings
-from workers.settings_file import SettingsSource
+from workers.settings import CompressionSettings, Settings, SettingsSource
 
 SMALL: dict[str, Any] = {
     "protect_last_n": 6,

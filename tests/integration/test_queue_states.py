@@ -11,8 +11,7 @@ from tests.gateways import url_of
 from tests.stored_jobs import AGAIN_MS, Worker
 from tests.stored_session import StoredSession
 from workers.local_summariser import LocalSummariser
-from workers.settings import Settings
-from workers.settings_file import SettingsSource
+from workers.settings import Settings, SettingsSource
 from workers.work import NotClaimed, work_in_turn
 from workers.workshop import Workshop
 

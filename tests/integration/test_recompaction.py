@@ -22,8 +22,7 @@ from workers import recompaction
 from workers.local_summariser import LocalSummariser
 from workers.recompaction import RunStateError, feed
 from workers.reconcile import reconcile
-from workers.settings import CompressionSettings, Settings, WorkerSettings
-from workers.settings_file import SettingsSource
+from workers.settings import CompressionSettings, Settings, SettingsSource, WorkerSettings
 from workers.summarising import ErrorClass, Reply, SummariserError, SummaryRequest
 from workers.triggers import Trigger
 from workers.work import Worked, work_in_turn

@@ -20,8 +20,7 @@ from tests.stored_jobs import Worker
 from tests.stored_session import StoredSession, later
 from workers.local_summariser import LocalSummariser
 from workers.retention import Forgotten, forget
-from workers.settings import RetentionSettings, Settings
-from workers.settings_file import SettingsSource
+from workers.settings import RetentionSettings, Settings, SettingsSource
 from workers.workshop import Workshop
 
 DAY = 86_400_000

@@ -16,9 +16,9 @@ from workers.batch.budget import FEWEST_TOKENS, summary_budget, verbatim_budget
 from workers.batch.outcomes import NothingToCompact
 from workers.batch.span import Span, divide
 from workers.batch.wishes import Wishes
-from workers.compression_settings import CompressionSettings
 from workers.limits import region_rules, session_threshold, session_window
 from workers.regions import Regions
+from workers.settings import CompressionSettings
 from workers.threshold import NoUsableWindowError, Threshold
 from workers.triggers import TriggerRules
 from workers.verbatim import verbatim_section

@@ -19,9 +19,9 @@ from workers.batch.span import Span
 from workers.batch.substitution import Substitute, smallest, substitute
 from workers.batch.telling import RESET_SENTENCE, figures
 from workers.batch.trial import LOCAL, Trial
-from workers.compression_settings import CompressionSettings
 from workers.limits import region_rules, session_threshold
 from workers.regions import RegionRules, head_end
+from workers.settings import CompressionSettings
 from workers.threshold import NoUsableWindowError
 from workers.transcript import is_system, tool_groups
 

@@ -19,9 +19,9 @@ from workers.batch.ladder import HEAL_MS
 from workers.batch.telling import Telling
 from workers.calibration import Calibration
 from workers.closing import closing, note, record
-from workers.compression_settings import CompressionSettings
 from workers.limits import session_threshold
 from workers.questions import BATCH_QUESTIONS
+from workers.settings import CompressionSettings
 from workers.summarising import SummariserError
 from workers.threshold import NoUsableWindowError
 from workers.triggers import BATCH_QUEUE, RULES, Trigger, TriggerRules

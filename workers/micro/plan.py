@@ -19,7 +19,6 @@ from storage.rows import Kind, Row
 from storage.sessions import SessionRecord
 from storage.standing import Standing
 from storage.views import View
-from workers.compression_settings import CompressionSettings
 from workers.due import Restraints, micro_may_run
 from workers.exchanges import Exchange, Found, LookFurther, TooLittle, Unit, find_exchanges
 from workers.limits import region_rules, session_threshold
@@ -29,6 +28,7 @@ from workers.prompts import TEMPLATE_VERSION
 from workers.questions import question_key
 from workers.redaction import redact
 from workers.regions import RegionRules, head_end, tail_start
+from workers.settings import CompressionSettings
 from workers.summarising import Passage, SummaryRequest, Task
 from workers.threshold import NoUsableWindowError
 from workers.tokens import estimate_text

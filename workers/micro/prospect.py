@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from storage.prospects import Prospect
 from storage.rows import Row
 from storage.sessions import SessionRecord
-from workers.compression_settings import CompressionSettings
 from workers.limits import region_rules, session_threshold
 from workers.marker import frame_tokens
 from workers.regions import SOFT_CEILING
+from workers.settings import CompressionSettings
 from workers.threshold import NoUsableWindowError
 
 _ENDLESS = 10**12

@@ -13,12 +13,12 @@ from storage.rows import Row
 from storage.sessions import SessionRecord
 from workers.batch.span import divide
 from workers.batch.wishes import Wishes
-from workers.compression_settings import CompressionSettings
 from workers.limits import region_rules, session_threshold
 from workers.pruning.forms import Registry
 from workers.pruning.outcomes import NothingToPrune
 from workers.pruning.rules import PruneRules, Shortened, shorten
 from workers.regions import RegionRules
+from workers.settings import CompressionSettings
 from workers.threshold import NoUsableWindowError, Threshold
 from workers.transcript import ToolGroup, tool_groups
 from workers.triggers import TriggerRules

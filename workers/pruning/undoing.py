@@ -9,8 +9,8 @@ from storage.engine import Database
 from storage.guards import GuardName
 from storage.messages import Amount
 from storage.sessions import SessionRecord
-from workers.compression_settings import CompressionSettings
 from workers.pruning.commit import set_mark
+from workers.settings import CompressionSettings
 
 
 def unprune(
