@@ -116,7 +116,7 @@ def check_managed_by(managed_by: object) -> str | None:
 def get_or_create(
     connection: Connection, database: Database, wanted: SessionRequest
 ) -> SessionRecord:
-    """Get the session, open and up to date, or create it, whoever does the same just now.
+    """Get the session, open and up to date, or create it, also while others do the same.
 
     Raises `SessionClash` when its chat has another one open. The driver's IntegrityError means
     the same of a session that had to be opened again.

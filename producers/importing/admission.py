@@ -148,7 +148,10 @@ def _draft(
 def _create(
     connection: Connection, database: Database, found: SourceSession, terms: Terms
 ) -> SessionRecord | None:
-    """None where the id is taken. A chat that another session has open stays with that one."""
+    """Create the session; None where the id is taken.
+
+    A chat that another session has open stays with that one.
+    """
     owner = terms.owner
     if sessions.find(connection, owner=owner, session_id=found.id) is not None:
         return None

@@ -163,7 +163,7 @@ def _connect(path: Path) -> sqlite3.Connection:
             connection.close()
             if Path(f"{path}-wal").exists():
                 raise
-            # A log that nobody may make: the file is whole as it stands, and nobody has it open.
+            # No log may be made here: the file is whole as it stands, and no process has it open.
             connection = sqlite3.connect(f"{address}&immutable=1", uri=True, isolation_level=None)
             connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     except sqlite3.Error as error:
@@ -271,20 +271,22 @@ def _placed(
 
 
 def _identity(message: Mapping[str, Any], row: Mapping[str, Any]) -> str:
-    """What copies of a message have in common: the text of tool rows and of calls may have been
-    shortened in later ones."""
+    """Return what copies of a message have in common.
+
+    The text of tool rows and of calls may have been shortened in later ones.
+    """
     moment = row.get("timestamp")
     calls = message.get("tool_calls")
     ids = calls
     if isinstance(calls, list):
         ids = [call.get("id") for call in calls if isinstance(call, dict)]
-    told = message["content"]
+    text = message["content"]
     if moment is not None and message["role"] == "tool" and message.get("tool_call_id"):
-        told = None
+        text = None
     if moment is None:
         # Without a time nothing tells a copy from a repetition.
         return f"#{row.get('id')}/{id(row)}"
-    return json.dumps([message["role"], moment, message.get("tool_call_id"), ids, told])
+    return json.dumps([message["role"], moment, message.get("tool_call_id"), ids, text])
 
 
 def _flag(row: Mapping[str, Any], name: str, default: int) -> bool:

@@ -35,13 +35,13 @@ def shown_summary(content: Any) -> Shown | None:
         return Shown(ours, merged=False)
     body = text.lstrip()
     if body.startswith(_OPENINGS):
-        told, _, behind = _split_end(body)
-        return Shown(_without_opening(told), merged=bool(behind.strip()))
+        summary, _, behind = _split_end(body)
+        return Shown(_without_opening(summary), merged=bool(behind.strip()))
     if body.startswith(_MERGED):
         starts = [at for opening in _OPENINGS if (at := body.find(opening)) >= 0]
         if starts:
-            told, _, _ = _split_end(body[min(starts) :])
-            return Shown(_without_opening(told), merged=True)
+            summary, _, _ = _split_end(body[min(starts) :])
+            return Shown(_without_opening(summary), merged=True)
     return None
 
 
@@ -63,7 +63,7 @@ def _split_end(text: str) -> tuple[str, str, str]:
 
 
 def _without_opening(text: str) -> str:
-    """The summary behind the paragraph that opens it."""
+    """Return the summary behind the paragraph that opens it."""
     _, gap, rest = text.partition("\n\n")
     if gap and rest.strip():
         return rest.strip()
