@@ -1,23 +1,110 @@
 """Durable workers for the memory of long-running agents. `python -m afterturn --help`.
 
-`Gateway` and `load_settings` are loaded when they are first used, so importing this is cheap.
+Everything that a gateway uses can be imported from here. Names are loaded when they are first
+used, so that the import is cheap and the command line starts fast.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from producers.gateway import Gateway
-    from workers.settings_file import load_settings
+    from producers import (
+        SESSION_SEARCH_TOOL,
+        AfterturnError,
+        Amount,
+        ApiErrorKind,
+        Compaction,
+        CompressionStuck,
+        Context,
+        DatabaseUnavailable,
+        Dialect,
+        EventConflict,
+        Gateway,
+        HandleError,
+        Hold,
+        IdentifierError,
+        InputError,
+        MessageError,
+        Notifier,
+        Origin,
+        Output,
+        OutputNotFound,
+        Recall,
+        Receipt,
+        RequestError,
+        RewindError,
+        Rewound,
+        SchemaOutdated,
+        SearchMarkError,
+        Session,
+        SessionClash,
+        SessionNotFound,
+        Settings,
+        SettingsError,
+        Signal,
+        SignalKind,
+        Status,
+        StorageError,
+        Undone,
+        Usage,
+        UsageError,
+        WindowError,
+        load_settings,
+    )
 
-__all__ = ["Gateway", "load_settings"]
+__all__ = [
+    "SESSION_SEARCH_TOOL",
+    "AfterturnError",
+    "Amount",
+    "ApiErrorKind",
+    "Compaction",
+    "CompressionStuck",
+    "Context",
+    "DatabaseUnavailable",
+    "Dialect",
+    "EventConflict",
+    "Gateway",
+    "HandleError",
+    "Hold",
+    "IdentifierError",
+    "InputError",
+    "MessageError",
+    "Notifier",
+    "Origin",
+    "Output",
+    "OutputNotFound",
+    "Recall",
+    "Receipt",
+    "RequestError",
+    "RewindError",
+    "Rewound",
+    "SchemaOutdated",
+    "SearchMarkError",
+    "Session",
+    "SessionClash",
+    "SessionNotFound",
+    "Settings",
+    "SettingsError",
+    "Signal",
+    "SignalKind",
+    "Status",
+    "StorageError",
+    "Undone",
+    "Usage",
+    "UsageError",
+    "WindowError",
+    "load_settings",
+]
 
-_HOMES = {"Gateway": "producers.gateway", "load_settings": "workers.settings_file"}
+if not TYPE_CHECKING:  # Else every name would be one that a type checker takes for good.
 
+    def __getattr__(name: str) -> object:
+        """Load a public name and keep it."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        import producers  # noqa: PLC0415 - nothing is loaded before a name is used
 
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+        value: object = getattr(producers, name)
+        globals()[name] = value
+        return value

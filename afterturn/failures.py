@@ -10,7 +10,7 @@ from typer.exceptions import TyperException
 from afterturn.exits import CommandError, Exit
 from afterturn.words import count
 from storage.errors import SessionNotFound, StorageError
-from workers.setting_errors import SettingsError
+from workers.settings.base import SettingsError
 
 IN_FRONT = frozenset({"--config", "--owner", "--debug"})
 """Options of the program, which come before the command."""

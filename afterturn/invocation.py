@@ -15,8 +15,7 @@ from afterturn.database_file import NoDatabaseFile, missing_file
 from producers.gateway import Gateway
 from storage import migrate
 from storage.engine import Database, open_database
-from workers.settings import Settings
-from workers.settings_file import SettingsSource, load_settings
+from workers.settings import Settings, SettingsSource, load_settings
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from storage.job_records import JobRecord
 from storage.models import Summary
 from storage.sessions import SessionRecord
 from storage.summaries import SummaryKind, SummaryRecord, SummaryStatus
-from workers.compression_settings import CompressionSettings
 from workers.limits import session_threshold
+from workers.settings import CompressionSettings
 from workers.threshold import NoUsableWindowError, Threshold
 
 _FAILURES = (GuardName.MICRO_FAILURES, GuardName.ENDPOINT_FAILURES)

@@ -1,40 +1,81 @@
-"""What a gateway imports: finish turns, load the context, compact, take back, hear of signals."""
+"""The names that a gateway uses, each loaded when it is first used. `afterturn` has the same."""
 
-from producers.api_failure import ErrorVerdict
-from producers.arguments import RequestError
-from producers.compaction import Compaction, CompressionStuck, Status
-from producers.context import Context
-from producers.doorbell import Doorbell
-from producers.gateway import Gateway
-from producers.identifiers import IdentifierError
-from producers.outputs import Output, OutputNotFound
-from producers.preflight import Preflight
-from producers.recall import SESSION_SEARCH_TOOL, Recall
-from producers.receipt import Receipt
-from producers.rewinding import RewindError
-from producers.session import Session
-from producers.usage import Usage, UsageError
-from producers.windows import WindowError
-from storage.errors import (
-    DatabaseUnavailable,
-    EventConflict,
-    SessionClash,
-    SessionNotFound,
-    StorageError,
-)
-from storage.messages import Amount
-from storage.rows import Origin
-from storage.search import SearchMarkError
-from storage.signals import Signal, SignalKind
-from storage.undo import Rewound, Undone
-from workers.api_errors import ApiErrorKind
-from workers.holds import Hold
-from workers.messages import MessageError
-from workers.pruning.handles import HandleError
-from workers.rendering import Dialect
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from producers.arguments import IdentifierError, RequestError, WindowError
+    from producers.gateway import Gateway
+    from producers.notify import Notifier
+    from producers.reading import Context, Output, OutputNotFound
+    from producers.recall import SESSION_SEARCH_TOOL, Recall
+    from producers.results import Compaction, CompressionStuck, Status
+    from producers.session import Session
+    from producers.turn import Receipt, Usage, UsageError
+    from producers.undoing import RewindError
+    from storage.errors import (
+        AfterturnError,
+        DatabaseUnavailable,
+        EventConflict,
+        InputError,
+        SchemaOutdated,
+        SessionClash,
+        SessionNotFound,
+        StorageError,
+    )
+    from storage.messages import Amount
+    from storage.rows import Origin
+    from storage.search import SearchMarkError
+    from storage.signals import Signal, SignalKind
+    from storage.undo import Rewound, Undone
+    from workers.api_errors import ApiErrorKind
+    from workers.holds import Hold
+    from workers.messages import MessageError
+    from workers.pruning.handles import HandleError
+    from workers.rendering import Dialect
+    from workers.settings import Settings, SettingsError, load_settings
+
+_NAMES = {
+    "producers.arguments": ("IdentifierError", "RequestError", "WindowError"),
+    "producers.gateway": ("Gateway",),
+    "producers.notify": ("Notifier",),
+    "producers.reading": ("Context", "Output", "OutputNotFound"),
+    "producers.recall": ("SESSION_SEARCH_TOOL", "Recall"),
+    "producers.results": ("Compaction", "CompressionStuck", "Status"),
+    "producers.session": ("Session",),
+    "producers.turn": ("Receipt", "Usage", "UsageError"),
+    "producers.undoing": ("RewindError",),
+    "storage.errors": (
+        "AfterturnError",
+        "DatabaseUnavailable",
+        "EventConflict",
+        "InputError",
+        "SchemaOutdated",
+        "SessionClash",
+        "SessionNotFound",
+        "StorageError",
+    ),
+    "storage.messages": ("Amount",),
+    "storage.rows": ("Origin",),
+    "storage.search": ("SearchMarkError",),
+    "storage.signals": ("Signal", "SignalKind"),
+    "storage.undo": ("Rewound", "Undone"),
+    "workers.api_errors": ("ApiErrorKind",),
+    "workers.holds": ("Hold",),
+    "workers.messages": ("MessageError",),
+    "workers.pruning.handles": ("HandleError",),
+    "workers.rendering": ("Dialect",),
+    "workers.settings": ("Settings", "SettingsError", "load_settings"),
+}
+"""The public names by the module that each comes from."""
+
+_HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = [
     "SESSION_SEARCH_TOOL",
+    "AfterturnError",
     "Amount",
     "ApiErrorKind",
     "Compaction",
@@ -42,27 +83,29 @@ __all__ = [
     "Context",
     "DatabaseUnavailable",
     "Dialect",
-    "Doorbell",
-    "ErrorVerdict",
     "EventConflict",
     "Gateway",
     "HandleError",
     "Hold",
     "IdentifierError",
+    "InputError",
     "MessageError",
+    "Notifier",
     "Origin",
     "Output",
     "OutputNotFound",
-    "Preflight",
     "Recall",
     "Receipt",
     "RequestError",
     "RewindError",
     "Rewound",
+    "SchemaOutdated",
     "SearchMarkError",
     "Session",
     "SessionClash",
     "SessionNotFound",
+    "Settings",
+    "SettingsError",
     "Signal",
     "SignalKind",
     "Status",
@@ -71,4 +114,15 @@ __all__ = [
     "Usage",
     "UsageError",
     "WindowError",
+    "load_settings",
 ]
+
+if not TYPE_CHECKING:  # Else every name would be one that a type checker takes for good.
+
+    def __getattr__(name: str) -> object:
+        """Load a public name and keep it."""
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value: object = getattr(import_module(_HOMES[name]), name)
+        globals()[name] = value
+        return value

@@ -1,22 +1,31 @@
-"""What gateways give with a request for compaction, checked at the door."""
+"""Check the arguments that a gateway gives: names, token counts, times, options of a compaction."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from producers.windows import MOST_TOKENS
+from producers import late
+from storage.errors import InputError
 from workers.batch.span import CompactionOptions
-from workers.redaction import redact
 
-MOST_FOCUS_CHARS = 500
-"""What of a focus topic is kept: more than a few sentences is no topic."""
+MAX_NAME_BYTES = 512
+"""Longest name in UTF-8. Four of them share one index row, which PostgreSQL ends at 2,704."""
 
-MOST_KEPT_TURNS = 10_000
+MAX_TOKENS = 1_000_000_000
+"""More than any window. A number beyond it was meant as something else."""
+
+MAX_FOCUS_CHARS = 500
+"""Length to which a focus topic is cut: more than a few sentences is no topic."""
+
+MAX_KEPT_TURNS = 10_000
+
+_MIN_USABLE_TOKENS = 2
+"""A threshold is at least one token and below the window."""
 
 
-class RequestError(ValueError):
-    """A request cannot be understood. Nothing was stored or made due.
+class RequestError(InputError):
+    """A request cannot be understood. Nothing was stored or enqueued.
 
     `field` is the argument at fault.
     """
@@ -24,6 +33,53 @@ class RequestError(ValueError):
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(f"{field}: {problem}")
         self.field = field
+
+
+class IdentifierError(RequestError):
+    """A name is no text, empty or too long: `field` is the argument. Nothing was stored."""
+
+
+class WindowError(RequestError):
+    """A window or a reserve cannot be used: `field` is the argument. Nothing was stored."""
+
+
+def check_identifiers(**names: str | None) -> None:
+    """Check names of sessions, owners, chats, threads and events, each by its argument.
+
+    None passes. Raises `IdentifierError` for a name that is not text, empty or longer than 512
+    bytes.
+    """
+    for field, name in names.items():
+        if name is None:
+            continue
+        if not isinstance(name, str):
+            raise IdentifierError(field, f"is a {type(name).__name__}, must be text")
+        if not name:
+            raise IdentifierError(field, "is empty; leave it out or give a name")
+        size = len(name.encode("utf-8", "surrogatepass"))
+        if size > MAX_NAME_BYTES:
+            raise IdentifierError(
+                field,
+                f"has {size:,} bytes, at most {MAX_NAME_BYTES} are taken; use a hash of it instead",
+            )
+
+
+def check_window(*, context_window: int | None, reserved_output: int | None) -> None:
+    """Check a model's window and reserve, both in tokens; None is not known and passes.
+
+    Raises `WindowError` for what is no whole number in range, and for a reserve that leaves
+    nothing of a window that is given with it.
+    """
+    _check_tokens("context_window", context_window, least=1)
+    _check_tokens("reserved_output", reserved_output, least=0)
+    if context_window is None or reserved_output is None:
+        return
+    if context_window - reserved_output < _MIN_USABLE_TOKENS:
+        raise WindowError(
+            "reserved_output",
+            f"{reserved_output:,} tokens kept for answers leave nothing of a window of "
+            f"{context_window:,}",
+        )
 
 
 def check_seconds(field: str, seconds: object) -> float:
@@ -35,11 +91,6 @@ def check_seconds(field: str, seconds: object) -> float:
     return float(seconds)
 
 
-def check_tokens(tokens: object) -> int | None:
-    """Check a gateway's own estimate of a request; None is none. Raises `RequestError`."""
-    return None if tokens is None else check_whole("tokens", tokens, most=MOST_TOKENS)
-
-
 def check_whole(field: str, number: Any, *, least: int = 0, most: int) -> int:
     """Check a whole number in a range. Raises `RequestError`."""
     if isinstance(number, bool) or not isinstance(number, int):
@@ -47,6 +98,11 @@ def check_whole(field: str, number: Any, *, least: int = 0, most: int) -> int:
     if not least <= number <= most:
         raise RequestError(field, f"must be from {least:,} to {most:,}, is {number:,}")
     return number
+
+
+def check_estimate(tokens: object) -> int | None:
+    """Check a gateway's own estimate of a request; None is none. Raises `RequestError`."""
+    return None if tokens is None else check_whole("tokens", tokens, most=MAX_TOKENS)
 
 
 def check_wishes(
@@ -57,10 +113,10 @@ def check_wishes(
     up_to: object,
     next_position: int,
 ) -> CompactionOptions:
-    """What a person asks of a compaction of a session whose rows lie below `next_position`.
+    """Return the options of a compaction that a person requests.
 
-    The focus comes without its secrets and cut to 500 characters, for it is stored. Raises
-    `RequestError`.
+    Rows of the session lie below `next_position`. The focus is stored, so it comes without its
+    secrets and cut to 500 characters. Raises `RequestError`.
     """
     given = {"keep_last": keep_last, "around": around, "up_to": up_to}
     named = [field for field, value in given.items() if value is not None]
@@ -70,11 +126,23 @@ def check_wishes(
         raise RequestError("focus", f"is a {type(focus).__name__}, must be text")
     return CompactionOptions(
         # In this order: a secret that is cut in two would not be known as one.
-        focus=redact(" ".join(focus.split()))[:MOST_FOCUS_CHARS].rstrip() if focus else "",
-        keep_last=_optional("keep_last", keep_last, least=1, most=MOST_KEPT_TURNS),
+        focus=late.redact(" ".join(focus.split()))[:MAX_FOCUS_CHARS].rstrip() if focus else "",
+        keep_last=_optional("keep_last", keep_last, least=1, most=MAX_KEPT_TURNS),
         around=_position("around", around, next_position),
         up_to=_position("up_to", up_to, next_position),
     )
+
+
+def _check_tokens(field: str, tokens: object, *, least: int) -> None:
+    if tokens is None:
+        return
+    if isinstance(tokens, bool) or not isinstance(tokens, int):
+        raise WindowError(field, f"is a {type(tokens).__name__}, must be a whole number of tokens")
+    if not least <= tokens <= MAX_TOKENS:
+        raise WindowError(
+            field,
+            f"must be from {least} to {MAX_TOKENS:,} tokens; leave it out where it is not known",
+        )
 
 
 def _position(field: str, position: object, next_position: int) -> int | None:

@@ -1,4 +1,4 @@
-"""How large a session is, and from which size on it is compacted."""
+"""Measure how large a session is, and from which size on it is compacted."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from dataclasses import dataclass
 
 from storage.sessions import SessionRecord
 from workers.calibration import Calibration
-from workers.compression_settings import CompressionSettings
 from workers.limits import hygiene_limit, session_threshold, usable_window
 from workers.managed import managed_by
+from workers.settings import CompressionSettings
 from workers.threshold import NoUsableWindowError
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class Size:
     """A session's size and its limits, as they are now.
 
     `tokens` is what its next request is estimated to hold, `messages` how many are live, `window`
-    what a request may hold.
-    `threshold` is where compaction starts (ENGINE.md §4) and `hygiene` where the gateway's door is
-    closed (§9, row 3); both are None where the window leaves no room for a conversation.
+    what a request may hold. `threshold` is where compaction starts and `hygiene` where a session
+    is compacted before the next turn; both are None where the window leaves no room for a
+    conversation. See docs/explanation/triggers.md.
     """
 
     tokens: int
@@ -31,33 +31,37 @@ class Measure:
 
     @property
     def over_threshold(self) -> bool:
+        """Whether a request is compacted first."""
         return self.threshold is not None and self.tokens >= self.threshold
 
     @property
     def over_hygiene(self) -> bool:
+        """Whether the session is compacted before a user's turn."""
         return self.hygiene is not None and self.tokens >= self.hygiene
 
     @property
     def over_messages(self) -> bool:
+        """Whether the session has too many messages, whatever they hold."""
         return self.messages >= self.message_limit
 
     @property
+    def over_limits(self) -> bool:
+        """Whether a request needs a compaction first."""
+        return self.over_messages or self.over_threshold
+
+    @property
     def fits(self) -> bool:
+        """Whether a request of that size fits the window."""
         return self.tokens <= self.window
-
-
-def estimate(record: SessionRecord) -> int:
-    """Tokens of the session's next request: the stored estimate, calibrated by what the provider
-    reported of earlier ones (ENGINE.md §3)."""
-    return Calibration.of(record.calibration).estimate(record.live_tokens)
 
 
 def measure(
     record: SessionRecord, settings: CompressionSettings, *, tokens: int | None = None
-) -> Measure:
-    """Measure a session; `tokens` is the gateway's own estimate, None for ours.
+) -> Size:
+    """Measure a session; `tokens` is the gateway's own estimate of its next request.
 
-    Where somebody else compacts, what is stored is not what is sent: ours is 0 then.
+    Without one, the stored estimate counts, calibrated by what the provider reported of earlier
+    requests. Where another system compacts, what is stored is not what is sent: ours is 0 then.
     """
     managed = managed_by(record, settings) is not None
     if managed and tokens is None:
@@ -68,11 +72,15 @@ def measure(
         threshold = hygiene = None
     else:
         threshold, hygiene = found.tokens, hygiene_limit(record, found)
-    return Measure(
-        tokens=estimate(record) if tokens is None else tokens,
+    return Size(
+        tokens=_estimate(record) if tokens is None else tokens,
         messages=0 if managed else record.live_messages,
         threshold=threshold,
         hygiene=hygiene,
         window=usable_window(record),
         message_limit=settings.hygiene_hard_message_limit,
     )
+
+
+def _estimate(record: SessionRecord) -> int:
+    return Calibration.of(record.calibration).estimate(record.live_tokens)

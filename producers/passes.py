@@ -1,4 +1,4 @@
-"""Ask for batch passes and wait for what comes of them."""
+"""Request batch passes of a session and wait for their outcome."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from producers.compaction import Compaction, Status
-from producers.doorbell import Doorbell
-from producers.seen import Seen
-from producers.waiting import Patience, wait_for
+from producers.measure import Size, measure
+from producers.notify import Notifier
+from producers.results import Compaction, Status
+from producers.waiting import Deadline, JobSnapshot, poll
 from storage import attempts, guards, job_records, jobs, sessions
 from storage.engine import Database
 from storage.guards import GuardName
@@ -22,17 +22,16 @@ from storage.sessions import SessionRecord
 from workers.endpoints import chain_fingerprint
 from workers.holds import Hold, held_back
 from workers.managed import ManagedBy, managed_by
-from workers.settings import CompressionSettings
-from workers.settings_file import SettingsSource
+from workers.settings import CompressionSettings, SettingsSource
 from workers.triggers import BATCH_QUEUE, RULES, Trigger
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestedPass:
     """A job that is to be waited for.
 
-    `record` is the session before, `after` the number of its last attempt then; `due` is what to
-    ring for, None where the job runs already.
+    `record` is the session before, `after` the number of its last attempt then; `due` is the job
+    to publish, None where it runs already.
     """
 
     record: SessionRecord
@@ -43,24 +42,29 @@ class Asked:
 
 
 class Passes:
-    """Makes batch jobs due, rings for them, and waits. Safe to use from many threads.
+    """Enqueues batch jobs, notifies workers and waits. Safe to use from many threads.
 
-    Methods that take a connection are for a transaction of a caller who holds the session's row.
+    Methods that take a connection are for a transaction of a caller who has locked the session's
+    row.
     """
 
     def __init__(
-        self, database: Database, settings: SettingsSource, doorbell: Doorbell | None
+        self, database: Database, settings: SettingsSource, notifier: Notifier | None
     ) -> None:
         self.database = database
         self._settings = settings
-        self._doorbell = doorbell
+        self._notifier = notifier
 
     @property
     def settings(self) -> CompressionSettings:
         """Block `compression` as it is now."""
         return self._settings.current().compression
 
-    def hold(
+    def measure(self, record: SessionRecord) -> Size:
+        """Measure a session by the settings of now."""
+        return measure(record, self.settings)
+
+    def suppressed_by(
         self,
         connection: Connection,
         record: SessionRecord,
@@ -68,10 +72,10 @@ class Passes:
         *,
         found_by_worker: bool = False,
     ) -> Hold | None:
-        """What holds a pass of that trigger back now, None for nothing.
+        """Return what suppresses a pass of that trigger now, None for nothing.
 
-        A thread that Codex owns is left to Codex unless a person asks (ENGINE.md §9, row 17). What
-        a worker found holds whatever summariser is configured here: it asks its own.
+        A thread that Codex owns is left to Codex unless a person asks. What a worker found counts
+        whatever summariser is configured here: the worker asks its own.
         """
         settings = self._settings.current()
         owned = managed_by(record, settings.compression) is ManagedBy.CODEX
@@ -91,7 +95,7 @@ class Passes:
         )
 
     def open_job(self, connection: Connection, key: int) -> JobRecord | None:
-        """The session's batch job that is due or runs."""
+        """Return the session's batch job that is due or runs."""
         found = job_records.open_jobs(connection, key)
         return next((job for job in found if job.kind is JobKind.BATCH), None)
 
@@ -101,8 +105,8 @@ class Passes:
         record: SessionRecord,
         trigger: Trigger,
         options: Mapping[str, Any] | None = None,
-    ) -> Asked | None:
-        """A batch pass that runs already and may be waited for instead; None where none does.
+    ) -> RequestedPass | None:
+        """Return a batch pass that runs already and may be waited for instead, None without one.
 
         A trigger that bypasses the guards joins only its like: another pass may not be enough.
         """
@@ -112,17 +116,20 @@ class Passes:
         alike = job.trigger == trigger and job.options == (options or {})
         if RULES[trigger].bypasses and not alike:
             return None
-        return Asked(record, trigger, job.id, attempts.last_id(connection, record.key))
+        return RequestedPass(record, trigger, job.id, attempts.last_id(connection, record.key))
 
-    def ask(
+    def request(
         self,
         connection: Connection,
         record: SessionRecord,
         trigger: Trigger,
         options: Mapping[str, Any] | None = None,
-    ) -> Asked:
-        """Make a pass due. A trigger that bypasses the guards takes the session away from a
-        micro job that runs (ARCHITECTURE.md, *Jobs*)."""
+    ) -> RequestedPass:
+        """Enqueue a pass.
+
+        A trigger that bypasses the guards takes the session away from a micro or prune job that
+        runs, see docs/explanation/leases.md.
+        """
         if RULES[trigger].bypasses:
             for kind in (JobKind.MICRO, JobKind.PRUNE):
                 jobs.fence_out(connection, self.database, record.key, kind)
@@ -135,88 +142,101 @@ class Passes:
             trigger=trigger,
             strength=RULES[trigger].strength,
             options=options,
-            ringing=self._doorbell is not None,
+            ringing=self._notifier is not None,
         )
-        return Asked(record, trigger, due.id, attempts.last_id(connection, record.key), due)
+        last = attempts.last_id(connection, record.key)
+        return RequestedPass(record, trigger, due.id, last, due)
 
-    def join_or_ask(
+    def join_or_request(
         self,
         connection: Connection,
         record: SessionRecord,
         trigger: Trigger,
         options: Mapping[str, Any] | None = None,
-    ) -> Asked | Compaction:
-        """`join`, else `ask`, or what to answer where a guard holds the pass back."""
+    ) -> RequestedPass | Compaction:
+        """`join`, else `request`, or the result where a guard suppresses the pass."""
         running = self.join(connection, record, trigger, options)
         if running is not None:
             return running
-        hold = self.hold(connection, record, trigger)
-        if hold is not None:
-            return nothing_done(record, Status.HELD_BACK, trigger, held_by=hold)
-        return self.ask(connection, record, trigger, options)
+        found = self.suppressed_by(connection, record, trigger)
+        if found is not None:
+            return self.without_pass(record, Status.SUPPRESSED, trigger, suppressed_by=found)
+        return self.request(connection, record, trigger, options)
 
-    def outcome(self, asked: Asked | Compaction, patience: Patience) -> Compaction:
-        """Ring, wait as long as the caller has patience, and tell what came of it.
+    def finish(self, requested: RequestedPass | Compaction, deadline: Deadline) -> Compaction:
+        """Notify workers, wait until the deadline, and return the result.
 
-        Never inside a transaction. What was answered already is given back.
+        Never call it inside a transaction. A result that is there already is returned as it is.
         """
-        if isinstance(asked, Compaction):
-            return asked
-        if asked.due is not None and self._doorbell is not None:
-            self._doorbell.ring(asked.due)
-        seen = wait_for(
-            lambda: self._look(asked), lambda seen: seen.over(1000 * patience.left), patience
+        if isinstance(requested, Compaction):
+            return requested
+        if requested.due is not None and self._notifier is not None:
+            self._notifier.notify(requested.due)
+        snapshot = poll(
+            lambda: self._snapshot(requested),
+            lambda found: found.is_final(1000 * deadline.left),
+            deadline,
         )
         with self.database.read() as connection:
-            now = sessions.fetch(connection, asked.record.key)
-            held = None
-            if seen.outcome == Outcome.SUPPRESSED:
-                held = self.hold(connection, now, asked.trigger, found_by_worker=True)
-        return _told(asked, seen, now, held)
+            now = sessions.fetch(connection, requested.record.key)
+            guard = None
+            if snapshot.outcome == Outcome.SUPPRESSED:
+                guard = self.suppressed_by(connection, now, requested.trigger, found_by_worker=True)
+        return self._result(requested, snapshot, now, guard)
 
-    def _look(self, asked: Asked) -> Seen:
+    def without_pass(
+        self,
+        record: SessionRecord,
+        status: Status,
+        trigger: Trigger | None = None,
+        *,
+        suppressed_by: Hold | None = None,
+    ) -> Compaction:
+        """Return the result of a request for which no pass was enqueued."""
+        return Compaction(
+            status,
+            trigger,
+            self.measure(record),
+            messages_before=record.live_messages,
+            messages_after=record.live_messages,
+            tokens_before=record.live_tokens,
+            tokens_after=record.live_tokens,
+            suppressed_by=suppressed_by,
+            left_ms=suppressed_by.left_ms if suppressed_by else 0,
+        )
+
+    def _snapshot(self, requested: RequestedPass) -> JobSnapshot:
         with self.database.read() as connection:
-            return Seen(
-                job_records.standing(connection, self.database, asked.job_id),
-                attempts.of_job(connection, asked.record.key, asked.job_id, after=asked.after),
+            return JobSnapshot(
+                job_records.standing(connection, self.database, requested.job_id),
+                attempts.of_job(
+                    connection, requested.record.key, requested.job_id, after=requested.after
+                ),
             )
 
-
-def nothing_done(
-    record: SessionRecord,
-    status: Status,
-    trigger: Trigger | None = None,
-    *,
-    held_by: Hold | None = None,
-) -> Compaction:
-    """The answer to a request that no pass was made due for."""
-    return Compaction(
-        status,
-        trigger,
-        messages_before=record.live_messages,
-        messages_after=record.live_messages,
-        tokens_before=record.live_tokens,
-        tokens_after=record.live_tokens,
-        held_by=held_by,
-        left_ms=held_by.left_ms if held_by else 0,
-    )
-
-
-def _told(asked: Asked, seen: Seen, now: SessionRecord, held: Hold | None) -> Compaction:
-    first, last = (seen.tries[0], seen.tries[-1]) if seen.tries else (None, None)
-    return Compaction(
-        status=seen.status,
-        trigger=asked.trigger,
-        messages_before=first.messages_before if first else now.live_messages,
-        messages_after=last.messages_after if last else now.live_messages,
-        tokens_before=first.tokens_before if first else now.live_tokens,
-        tokens_after=last.tokens_after if last else now.live_tokens,
-        passes=seen.passes,
-        changed=seen.changed,
-        stuck=seen.stuck,
-        outcome=seen.outcome,
-        error_class=seen.error_class,
-        held_by=held,
-        left_ms=held.left_ms if held else seen.left_ms,
-        job_id=asked.job_id,
-    )
+    def _result(
+        self,
+        requested: RequestedPass,
+        snapshot: JobSnapshot,
+        now: SessionRecord,
+        guard: Hold | None,
+    ) -> Compaction:
+        tried = snapshot.attempts
+        first, last = (tried[0], tried[-1]) if tried else (None, None)
+        return Compaction(
+            status=snapshot.status,
+            trigger=requested.trigger,
+            size=self.measure(now),
+            messages_before=first.messages_before if first else now.live_messages,
+            messages_after=last.messages_after if last else now.live_messages,
+            tokens_before=first.tokens_before if first else now.live_tokens,
+            tokens_after=last.tokens_after if last else now.live_tokens,
+            passes=snapshot.passes,
+            changed=snapshot.changed,
+            stuck=snapshot.stuck,
+            outcome=snapshot.outcome,
+            error_class=snapshot.error_class,
+            suppressed_by=guard,
+            left_ms=guard.left_ms if guard else snapshot.left_ms,
+            job_id=requested.job_id,
+        )

@@ -1,4 +1,4 @@
-"""Search as a gateway and its agent use it: one call in three forms, answers of a bounded size."""
+"""Search an owner's sessions: one call in three forms, with answers of a bounded size."""
 
 from __future__ import annotations
 
@@ -59,15 +59,15 @@ SESSION_SEARCH_TOOL: Final[Mapping[str, Any]] = {
         },
     },
 }
-"""The tool as a model is told of it, for the `tools` of a chat request. Pass on what the model says
-as `gateway.search(**arguments)`."""
+"""The tool as a model sees it, for the `tools` of a chat request. Pass the model's arguments on as
+`gateway.search(**arguments)`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """What is asked: `query`, or `session_id` with `around_message_id`, or neither.
+    """A search: `query`, or `session_id` with `around_message_id`, or neither.
 
-    A query with a `session_id` is asked of that session. `limit` is hits or sessions on a page,
+    A query with a `session_id` searches that session. `limit` is hits or sessions on a page,
     `page` the `next` of the answer before, `window` messages on either side of one that is
     scrolled to. `roles` are of `user`, `assistant`, `tool`, `system` and `summary`; `since` and
     `until` are times of ISO 8601, UTC where they do not say, the latter not included. The answer's
@@ -88,7 +88,7 @@ class Recall:
 
     @classmethod
     def of(cls, **asked: Any) -> Recall:
-        """The arguments of a call, which a model may have made up. Raises `RequestError`."""
+        """Check the arguments of a call, which a model may have made up. Raises `RequestError`."""
         for name in asked:
             if name not in inspect.signature(cls).parameters:
                 raise RequestError(name, "is no argument of a search")
@@ -112,7 +112,7 @@ class Recall:
 
 
 def answer(database: Database, owner: str, asked: Recall) -> dict[str, Any]:
-    """What the owner's sessions hold of it."""
+    """Answer a search of the owner's sessions, as values for JSON."""
     if asked.around_message_id is not None:
         return _scrolled(database, owner, asked)
     if asked.query is not None:
@@ -123,7 +123,7 @@ def answer(database: Database, owner: str, asked: Recall) -> dict[str, Any]:
 def discover_caught_up(
     database: Database, query: str, scope: Scope, *, limit: int, after: str | None = None
 ) -> Found:
-    """`search.discover`, after indexing what waits where that is too much to be read by the way."""
+    """Search as `search.discover`, after indexing what waits if that is too much to read."""
     found = search.discover(database, query, scope, limit=limit, after=after)
     if search.is_behind(found) and search.index_pending(database, most=_CATCH_UP_ROWS).rows:
         return search.discover(database, query, scope, limit=limit, after=after)
@@ -131,7 +131,7 @@ def discover_caught_up(
 
 
 def read_time(field: str, text: str | None) -> int | None:
-    """A date or time of ISO 8601 as milliseconds since 1970. Raises `RequestError`."""
+    """Read a date or time of ISO 8601 as milliseconds since 1970. Raises `RequestError`."""
     if text is None:
         return None
     try:
@@ -146,7 +146,7 @@ def read_time(field: str, text: str | None) -> int | None:
 
 
 def check_roles(roles: object) -> tuple[str, ...] | None:
-    """The roles that are looked at; None is all of them. Raises `RequestError`."""
+    """Check the roles that are searched; None is all of them. Raises `RequestError`."""
     if roles is None:
         return None
     if isinstance(roles, str) or not isinstance(roles, Sequence):
@@ -183,17 +183,17 @@ def _discovered(database: Database, owner: str, asked: Recall) -> dict[str, Any]
             database, asked.query or "", scope, limit=limit, after=asked.page
         )
         for own, around, ends in _CUTS:
-            told = {
+            document = {
                 "form": "discover",
                 "hits": [_hit(hit, own, around, ends) for hit in found.hits],
                 "next": found.next,
                 "notes": list(found.notes),
             }
-            if _fits(told, asked):
-                return told
+            if _fits(document, asked):
+                return document
         if limit == 1:
             # Names alone fill the room: the place of the hit is what matters.
-            return {**told, "hits": [_bare(hit) for hit in found.hits]}
+            return {**document, "hits": [_bare(hit) for hit in found.hits]}
         limit = max(1, len(found.hits) // 2)
 
 
@@ -210,15 +210,15 @@ def _scrolled(database: Database, owner: str, asked: Recall) -> dict[str, Any]:
         raise RequestError("around_message_id", "names no message of that session")
     size = 4_000
     while True:
-        told = {
+        document = {
             "form": "scroll",
             "session": _session(page.session),
             "messages": [_line(line, size) for line in page.lines],
             "before": page.before,
             "behind": page.behind,
         }
-        if size < 20 or _fits(told, asked):
-            return told
+        if size < 20 or _fits(document, asked):
+            return document
         size //= 2
 
 
@@ -232,7 +232,7 @@ def _browsed(database: Database, owner: str, asked: Recall) -> dict[str, Any]:
     size, shown = 200, list(page.sessions)
     following = page.next
     while True:
-        told = {
+        document = {
             "form": "browse",
             "sessions": [
                 {
@@ -244,8 +244,8 @@ def _browsed(database: Database, owner: str, asked: Recall) -> dict[str, Any]:
             ],
             "next": None if following is None else f"{following[0]}-{following[1]}",
         }
-        if _fits(told, asked):
-            return told
+        if _fits(document, asked):
+            return document
         if size:
             size //= 2
             continue
@@ -254,7 +254,7 @@ def _browsed(database: Database, owner: str, asked: Recall) -> dict[str, Any]:
 
 
 def read_place(page: str | None) -> tuple[int, int] | None:
-    """The mark of a page of sessions. Raises `RequestError`."""
+    """Read the mark of a page of sessions. Raises `RequestError`."""
     if page is None:
         return None
     try:
@@ -265,21 +265,21 @@ def read_place(page: str | None) -> tuple[int, int] | None:
 
 
 def _hit(hit: Hit, own: int, around: int, ends: int) -> dict[str, Any]:
-    told = {**_bare(hit), "excerpt": hit.excerpt.marked(">>>", "<<<")}
+    document = {**_bare(hit), "excerpt": hit.excerpt.marked(">>>", "<<<")}
     if hit.covered_by is not None:
-        told["covered_by"] = {
+        document["covered_by"] = {
             "summary_id": hit.covered_by.summary_id,
             "kind": hit.covered_by.kind,
             "text": _cut(hit.covered_by.text, around),
         }
     if around:
-        told["window"] = [
+        document["window"] = [
             _line(line, own if line.message_id == hit.message_id else around) for line in hit.window
         ]
     if ends:
-        told["opening"] = [_line(line, ends) for line in hit.opening]
-        told["ending"] = [_line(line, ends) for line in hit.ending]
-    return told
+        document["opening"] = [_line(line, ends) for line in hit.opening]
+        document["ending"] = [_line(line, ends) for line in hit.ending]
+    return document
 
 
 def _bare(hit: Hit) -> dict[str, Any]:
@@ -323,5 +323,5 @@ def _time(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds")
 
 
-def _fits(told: Mapping[str, Any], asked: Recall) -> bool:
-    return len(json.dumps(told, ensure_ascii=False)) <= asked.most_characters
+def _fits(document: Mapping[str, Any], asked: Recall) -> bool:
+    return len(json.dumps(document, ensure_ascii=False)) <= asked.most_characters

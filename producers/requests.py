@@ -1,44 +1,48 @@
-"""Requests for a single pass: at the gateway's door, by a plugin, by a person (ENGINE.md §9)."""
+"""Requests for a single pass: before a turn, by a plugin, by a person, after a provider's error."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from producers import late
 from producers.arguments import check_wishes
-from producers.compaction import Compaction, CompressionStuck, Status
-from producers.measure import Measure, measure
-from producers.passes import Asked, Passes, nothing_done
-from producers.waiting import Patience
+from producers.measure import Size
+from producers.passes import Passes, RequestedPass
+from producers.results import Compaction, CompressionStuck, Status
+from producers.waiting import Deadline
 from storage import audit, guards, sessions
 from storage.audit import AuditAction
 from storage.guards import GuardName
 from workers.triggers import Trigger
 
+LONG_CONTEXT_WINDOW = 200_000
+"""The window in tokens of an account that may not use a longer one."""
 
-def hygiene(passes: Passes, key: int, patience: Patience) -> Compaction:
-    """Rows 3 and 4: before a turn, of a session that is far too large or has too many messages.
+
+def request_hygiene(passes: Passes, key: int, deadline: Deadline) -> Compaction:
+    """Request a pass before a turn, of a session far too large or with too many messages.
 
     Raises `CompressionStuck` to a caller who waited for a pass that left nearly all of a session
     that is over its threshold still.
     """
     with passes.database.read() as connection:
         record = sessions.fetch(connection, key)
-    if _at_the_door(measure(record, passes.settings)) is None:
-        return nothing_done(record, Status.NOT_NEEDED)
+    if _hygiene_trigger(passes.measure(record)) is None:
+        return passes.without_pass(record, Status.NOT_NEEDED)
     with passes.database.write() as connection:
         record = sessions.lock(connection, key)
-        trigger = _at_the_door(measure(record, passes.settings))
+        trigger = _hygiene_trigger(passes.measure(record))
         if trigger is None:
-            return nothing_done(record, Status.NOT_NEEDED)
-        asked = passes.join_or_ask(connection, record, trigger)
-    done = passes.outcome(asked, patience)
-    with passes.database.read() as connection:
-        size = measure(sessions.fetch(connection, key), passes.settings)
-    if done.stuck and patience.granted and size.over_threshold:
-        raise CompressionStuck(record.id, size.tokens, size.threshold, done)
-    return done
+            return passes.without_pass(record, Status.NOT_NEEDED)
+        requested = passes.join_or_request(connection, record, trigger)
+    result = passes.finish(requested, deadline)
+    if result.stuck and deadline.granted and result.over_threshold:
+        raise CompressionStuck(record.id, result)
+    return result
 
 
-def engine_request(passes: Passes, key: int, patience: Patience) -> Compaction:
-    """Row 10: a plugin asks, whatever the session's size; counts once a turn.
+def request_for_plugin(passes: Passes, key: int, deadline: Deadline) -> Compaction:
+    """Request a pass because a plugin asks, whatever the session's size; counts once a turn.
 
     Raises `CompressionStuck` to a caller who waited for a pass that left nearly everything.
     """
@@ -47,9 +51,9 @@ def engine_request(passes: Passes, key: int, patience: Patience) -> Compaction:
         former = guards.read_all(connection, passes.database, key).get(GuardName.ENGINE_REQUEST)
         asked_already = former is not None and former.subject == record.turns
         if asked_already and passes.open_job(connection, key) is None:
-            return nothing_done(record, Status.SPENT, Trigger.ENGINE)
-        asked = passes.join_or_ask(connection, record, Trigger.ENGINE)
-        if isinstance(asked, Asked):
+            return passes.without_pass(record, Status.SPENT, Trigger.ENGINE)
+        requested = passes.join_or_request(connection, record, Trigger.ENGINE)
+        if isinstance(requested, RequestedPass):
             guards.put(
                 connection,
                 passes.database,
@@ -57,13 +61,13 @@ def engine_request(passes: Passes, key: int, patience: Patience) -> Compaction:
                 GuardName.ENGINE_REQUEST,
                 subject=record.turns,
             )
-    return _unless_stuck(passes, key, passes.outcome(asked, patience), patience)
+    return _unless_stuck(record.id, passes.finish(requested, deadline), deadline)
 
 
-def person_request(
+def request_for_person(
     passes: Passes,
     key: int,
-    patience: Patience,
+    deadline: Deadline,
     *,
     focus: object,
     keep_last: object,
@@ -71,7 +75,7 @@ def person_request(
     up_to: object,
     actor: str,
 ) -> Compaction:
-    """Rows 11 to 14: a person asks. Bypasses and ends cooldown and anti-thrash.
+    """Request a pass because a person asks. Bypasses and ends cooldown and anti-thrash.
 
     Raises `RequestError`, and `CompressionStuck` to a caller who waited for a pass over the whole
     session that left nearly everything.
@@ -86,7 +90,7 @@ def person_request(
             next_position=record.next_position,
         )
         guards.clear(connection, key, GuardName.COOLDOWN, GuardName.POOR_PASSES)
-        asked = passes.join_or_ask(connection, record, Trigger.MANUAL, wishes.options())
+        requested = passes.join_or_request(connection, record, Trigger.MANUAL, wishes.options())
         audit.record(
             connection,
             passes.database,
@@ -100,20 +104,48 @@ def person_request(
                 "focused": bool(wishes.focus),
             },
         )
-    done = passes.outcome(asked, patience)
-    return _unless_stuck(passes, key, done, patience) if wishes.whole else done
+    result = passes.finish(requested, deadline)
+    return _unless_stuck(record.id, result, deadline) if wishes.whole else result
 
 
-def _at_the_door(size: Measure) -> Trigger | None:
+def answer_error(passes: Passes, key: int, error: object, deadline: Deadline) -> Compaction:
+    """Recognise a provider's error, keep the window that it states, and request a pass.
+
+    Raises `CompressionStuck` to a caller who waited for a pass that left nearly all of a session
+    that does not fit its window still.
+    """
+    found = late.recognise_error(error)
+    if found is None:
+        with passes.database.read() as connection:
+            record = sessions.fetch(connection, key)
+        return passes.without_pass(record, Status.NOT_RECOGNISED)
+    trigger = Trigger(found.kind.value)
+    long_context_refused = trigger is Trigger.LONG_CONTEXT_RATE_LIMIT
+    limit = LONG_CONTEXT_WINDOW if long_context_refused else found.stated_limit
+    requested: RequestedPass | Compaction
+    with passes.database.write() as connection:
+        record = sessions.lock(connection, key)
+        if limit is not None:
+            record = sessions.declare_window(connection, key, limit)
+        if found.smaller_prompt_helps:
+            requested = passes.join_or_request(connection, record, trigger)
+        else:
+            requested = passes.without_pass(record, Status.NOT_NEEDED, trigger)
+    result = replace(
+        passes.finish(requested, deadline), kind=found.kind, max_output=found.output_room
+    )
+    if result.stuck and deadline.granted and not result.fits:
+        raise CompressionStuck(record.id, result)
+    return result
+
+
+def _hygiene_trigger(size: Size) -> Trigger | None:
     if size.over_messages:
         return Trigger.HYGIENE_COUNT
     return Trigger.HYGIENE_TOKENS if size.over_hygiene else None
 
 
-def _unless_stuck(passes: Passes, key: int, done: Compaction, patience: Patience) -> Compaction:
-    if done.stuck and patience.granted:
-        with passes.database.read() as connection:
-            record = sessions.fetch(connection, key)
-        size = measure(record, passes.settings)
-        raise CompressionStuck(record.id, size.tokens, size.threshold, done)
-    return done
+def _unless_stuck(session_id: str, result: Compaction, deadline: Deadline) -> Compaction:
+    if result.stuck and deadline.granted:
+        raise CompressionStuck(session_id, result)
+    return result

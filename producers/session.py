@@ -1,25 +1,44 @@
-"""A session as a gateway holds it."""
+"""A session as a gateway holds it: get it or create it."""
 
 from __future__ import annotations
 
+import unicodedata
+import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
+from sqlalchemy import Connection
+
+from producers.arguments import RequestError
+from storage import sessions
+from storage.engine import Database
+from storage.errors import SessionClash
 from storage.sessions import SessionRecord
-from workers.compression_settings import CompressionSettings
 from workers.limits import server_threshold, session_threshold
+from workers.managed import ManagedBy
+from workers.settings import CompressionSettings
 from workers.threshold import NoUsableWindowError
+
+MAX_TITLE_CHARS = 100
+
+NOBODY = "nobody"
+"""The value that ends a session's being compacted by another system."""
+
+_TRIES = 100
+"""Each one is lost only to a caller who took what both wanted, such as the same title."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """An open session of one owner; what it says is of the moment when it was opened.
+    """An open session of one owner, as it was when it was opened.
 
     `system_prompt` is the first one that the session was opened with, byte for byte, whatever
     later processes pass: send it in front of `Context.messages`, so the provider's prompt cache
     holds. `context_window` and `reserved_output` are in tokens, and so is `threshold`, where
     compaction starts: None where the window leaves no room for a conversation. With
     `server_threshold`, None unless OpenAI compacts this session's model on its side, the gateway
-    tells OpenAI where to do so; it lies below ours (ENGINE.md §9, row 18).
+    tells OpenAI where to do so; it lies below ours.
     """
 
     key: int
@@ -38,10 +57,31 @@ class Session:
     server_threshold: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class SessionRequest:
+    """What a gateway opens. The session is found by its id, else by source, chat and thread.
+
+    Of `model` and what follows, None leaves an existing session as it is; `model_config` is JSON.
+    `managed_by` is one of `ManagedBy`, or `nobody`.
+    """
+
+    owner: str
+    session_id: str | None
+    source: str
+    chat_id: str | None
+    thread_id: str
+    title: str | None
+    model: str | None
+    model_config: str | None
+    context_window: int | None
+    reserved_output: int | None
+    managed_by: str | None = None
+
+
 def session_of(
     record: SessionRecord, system_prompt: str | None, settings: CompressionSettings
 ) -> Session:
-    """What a gateway is given of a stored session."""
+    """Return a stored session as a gateway is given it."""
     try:
         threshold = session_threshold(record, settings)
     except NoUsableWindowError:
@@ -62,3 +102,185 @@ def session_of(
         threshold=threshold.tokens if threshold else None,
         server_threshold=server_threshold(record, threshold, settings) if threshold else None,
     )
+
+
+def check_managed_by(managed_by: object) -> str | None:
+    """Check who else compacts a session; None leaves it as it is. Raises `RequestError`."""
+    known = [*ManagedBy, NOBODY]
+    if managed_by is not None and managed_by not in known:
+        names = ", ".join(known)
+        raise RequestError("managed_by", f"must be one of {names}, is {managed_by!r:.40}")
+    return None if managed_by is None else str(managed_by)
+
+
+def get_or_create(
+    connection: Connection, database: Database, wanted: SessionRequest
+) -> SessionRecord:
+    """Get the session, open and up to date, or create it, also while others do the same.
+
+    Raises `SessionClash` when its chat has another one open. The driver's IntegrityError means
+    the same of a session that had to be opened again.
+    """
+    for _ in range(_TRIES):
+        found = _find(connection, wanted)
+        if found is not None:
+            _refuse_another_chat(found, wanted)
+            return _managed(connection, _bring_up_to_date(connection, found, wanted), wanted)
+        created = _create(connection, database, wanted)
+        if created is not None:
+            return _managed(connection, created, wanted)
+        _refuse_chat_of_another(connection, wanted)
+    raise SessionClash(
+        f"owner {wanted.owner!r}: session {wanted.session_id or wanted.chat_id!r} was created and "
+        "closed by others at the same time; open it again"
+    )
+
+
+def clean_title(text: str) -> str | None:
+    """Return a title of at most 100 characters, None where nothing is left.
+
+    Control, zero-width and direction characters are taken out.
+    """
+    visible = "".join(
+        " " if c.isspace() else c for c in text if c.isspace() or unicodedata.category(c)[0] != "C"
+    )
+    return " ".join(visible.split())[:MAX_TITLE_CHARS].rstrip() or None
+
+
+def free_title(title: str, is_taken: Callable[[str], bool]) -> str:
+    """Return `title`, with the lowest free number where it is taken.
+
+    Asks about a number of titles that grows with the logarithm of how many are taken.
+    """
+    if not is_taken(title):
+        return title
+    taken, free = 1, 2
+    while is_taken(_numbered(title, free)):
+        taken, free = free, 2 * free
+    while free - taken > 1:
+        middle = (taken + free) // 2
+        if is_taken(_numbered(title, middle)):
+            taken = middle
+        else:
+            free = middle
+    return _numbered(title, free)
+
+
+def _find(connection: Connection, wanted: SessionRequest) -> SessionRecord | None:
+    if wanted.session_id is not None:
+        return sessions.find(connection, owner=wanted.owner, session_id=wanted.session_id)
+    if wanted.chat_id is None:
+        return None
+    return _open_in_chat(connection, wanted, wanted.chat_id)
+
+
+def _open_in_chat(
+    connection: Connection, wanted: SessionRequest, chat_id: str
+) -> SessionRecord | None:
+    return sessions.find_chat(
+        connection,
+        owner=wanted.owner,
+        source=wanted.source,
+        chat_id=chat_id,
+        thread_id=wanted.thread_id,
+    )
+
+
+def _create(
+    connection: Connection, database: Database, wanted: SessionRequest
+) -> SessionRecord | None:
+    """Create it; None when another caller took its id, chat or title just now."""
+    return sessions.create(
+        connection,
+        database,
+        {
+            "owner": wanted.owner,
+            "id": wanted.session_id or _new_id(),
+            "source": wanted.source,
+            "chat_id": wanted.chat_id,
+            "thread_id": wanted.thread_id,
+            "title": _free_title(connection, wanted),
+            "model": wanted.model or "",
+            "model_config": wanted.model_config,
+            "context_window": wanted.context_window,
+            "reserved_output": wanted.reserved_output or 0,
+        },
+    )
+
+
+def _bring_up_to_date(
+    connection: Connection, record: SessionRecord, wanted: SessionRequest
+) -> SessionRecord:
+    """Take the end mark away and change model and window to what was given."""
+    if record.ended_at is not None:
+        record = sessions.reopen(connection, record.key)
+    given = (wanted.model, wanted.model_config, wanted.context_window, wanted.reserved_output)
+    if given == (None, None, None, None):
+        return record
+    return sessions.set_model(
+        connection,
+        record.key,
+        model=record.model if wanted.model is None else wanted.model,
+        model_config=wanted.model_config or record.model_config,
+        context_window=(
+            record.context_window if wanted.context_window is None else wanted.context_window
+        ),
+        reserved_output=(
+            record.reserved_output if wanted.reserved_output is None else wanted.reserved_output
+        ),
+    )
+
+
+def _managed(
+    connection: Connection, record: SessionRecord, wanted: SessionRequest
+) -> SessionRecord:
+    given = None if wanted.managed_by == NOBODY else wanted.managed_by
+    if wanted.managed_by is None or given == record.managed_by:
+        return record
+    return sessions.set_managed_by(connection, record.key, given)
+
+
+def _free_title(connection: Connection, wanted: SessionRequest) -> str | None:
+    """Return the wanted title, with a number where the owner uses it already."""
+    title = clean_title(wanted.title) if wanted.title else None
+    if title is None:
+        return None
+    return free_title(
+        title, lambda text: sessions.has_title(connection, owner=wanted.owner, title=text)
+    )
+
+
+def _refuse_another_chat(found: SessionRecord, wanted: SessionRequest) -> None:
+    """Refuse to let two chats share a session, also by an id that both give."""
+    if wanted.chat_id is None or found.chat_id is None:
+        return
+    its = (found.source, found.chat_id, found.thread_id)
+    if its != (wanted.source, wanted.chat_id, wanted.thread_id):
+        raise SessionClash(
+            f"owner {wanted.owner!r}: session {found.id!r} belongs to chat {found.chat_id!r} of "
+            f"{found.source}, not to chat {wanted.chat_id!r} of {wanted.source}; leave the id out"
+        )
+
+
+def _refuse_chat_of_another(connection: Connection, wanted: SessionRequest) -> None:
+    if wanted.session_id is None or wanted.chat_id is None:
+        return
+    other = _open_in_chat(connection, wanted, wanted.chat_id)
+    if other is not None and other.id != wanted.session_id:
+        raise SessionClash(
+            f"owner {wanted.owner!r}: session {wanted.session_id!r} cannot be created, because its "
+            f"chat has session {other.id!r} open; close that one first"
+        )
+
+
+def _new_id() -> str:
+    """Return `YYYYMMDD_HHMMSS_` and eight hexadecimal digits."""
+    return f"{datetime.now(UTC):%Y%m%d_%H%M%S}_{uuid.uuid4().hex[:8]}"
+
+
+def _numbered(title: str, number: int) -> str:
+    """Return the title of the `number`-th session that wants it: the first has it as it is."""
+    if number == 1:
+        return title
+    mark = f" #{number}"
+    return title[: MAX_TITLE_CHARS - len(mark)].rstrip() + mark

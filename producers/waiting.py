@@ -1,21 +1,34 @@
-"""Wait for what others bring about, bounded, without holding anything meanwhile."""
+"""Wait for a job to finish: bounded, and without holding anything meanwhile."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
-Seen = TypeVar("Seen")
+from producers.results import Status
+from storage.attempts import AttemptRecord
+from storage.job_records import JobStanding
+from storage.jobs import JobState
+from storage.outcomes import CHANGED_VIEW, Outcome
+from workers.batch.failure_policy import is_poor
+
+T = TypeVar("T")
 
 FIRST_PAUSE_SECONDS = 0.02
 LONGEST_PAUSE_SECONDS = 0.25
 
+_UNFINISHED = frozenset({Outcome.FAILED, Outcome.SUPPRESSED, Outcome.STALE, Outcome.PRUNED})
+"""Attempts after which the pass went on or starts again; `pruned` is the first layer of one."""
+_SUMMARISED = frozenset({Outcome.COMPACTED, Outcome.PLACEHOLDER})
 
-class Patience:
+
+class Deadline:
     """How long a caller is willing to wait, over however many passes.
 
-    `clock` gives seconds that never go back, `sleep` waits for so many of them.
+    `clock` returns seconds that never go back, `sleep` waits for so many of them. `granted` says
+    whether there was any time at all.
     """
 
     def __init__(
@@ -44,14 +57,84 @@ class Patience:
         return True
 
 
-def wait_for(look: Callable[[], Seen], over: Callable[[Seen], bool], patience: Patience) -> Seen:
-    """Look, between ever longer pauses, until it is over or the patience is; gives the last look.
+def poll(peek: Callable[[], T], is_over: Callable[[T], bool], deadline: Deadline) -> T:
+    """Peek, between ever longer pauses, until it is over or the deadline is; return the last value.
 
-    Each look is to be short and to hold nothing when it returns.
+    `peek` is to be short and to hold nothing when it returns.
     """
     pause = FIRST_PAUSE_SECONDS
     while True:
-        seen = look()
-        if over(seen) or not patience.pause(pause):
-            return seen
+        value = peek()
+        if is_over(value) or not deadline.pause(pause):
+            return value
         pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class JobSnapshot:
+    """A batch job and its attempts since it was requested, oldest first.
+
+    `job` is None when the job is not stored any more.
+    """
+
+    job: JobStanding | None
+    attempts: Sequence[AttemptRecord]
+
+    @property
+    def outcome(self) -> str | None:
+        """The outcome of the last attempt."""
+        return self.attempts[-1].outcome if self.attempts else None
+
+    @property
+    def error_class(self) -> str | None:
+        """The error of the last attempt; of a job that waits before its first one, the reason."""
+        if self.attempts:
+            return self.attempts[-1].error_class
+        return self.job.reason if self.job is not None and self.left_ms else None
+
+    @property
+    def passes(self) -> int:
+        """How many attempts finished by themselves."""
+        return sum(one.outcome not in _UNFINISHED for one in self.attempts)
+
+    @property
+    def changed(self) -> bool:
+        """Whether an attempt changed the view."""
+        return any(one.outcome in CHANGED_VIEW for one in self.attempts)
+
+    @property
+    def stuck(self) -> bool:
+        """Whether the last summary left nearly everything."""
+        summarised = [one for one in self.attempts if one.outcome in _SUMMARISED]
+        return bool(summarised) and is_poor(
+            summarised[-1].tokens_before, summarised[-1].tokens_after
+        )
+
+    @property
+    def left_ms(self) -> int:
+        """How long the job is not due yet."""
+        return self.job.left_ms if self.job is not None and self._is_open else 0
+
+    def is_final(self, within_ms: float) -> bool:
+        """Return whether no later snapshot within so many milliseconds can tell more.
+
+        A job that waits after a pass that changed something waits for work of its own, such as
+        replacing a placeholder.
+        """
+        return not self._is_open or self.left_ms > within_ms or (self.changed and self.left_ms > 0)
+
+    @property
+    def status(self) -> Status:
+        """The status of the request that is answered now."""
+        if self.changed and (not self._is_open or self.left_ms):
+            return Status.CHANGED
+        if self._is_open:
+            return Status.POSTPONED if self.left_ms else Status.PENDING
+        dead = self.job is not None and self.job.state is JobState.DEAD
+        if self.outcome == Outcome.FAILED or (self.outcome is None and dead):
+            return Status.FAILED
+        return Status.SUPPRESSED if self.outcome == Outcome.SUPPRESSED else Status.UNCHANGED
+
+    @property
+    def _is_open(self) -> bool:
+        return self.job is not None and self.job.is_open

@@ -9,7 +9,7 @@ from celery import Celery
 
 from schedules.beat import beat_schedule
 from tasks.settings import broker_of, celery_settings
-from workers.settings_file import load_settings
+from workers.settings import load_settings
 
 _settings = load_settings()
 

@@ -1,24 +1,64 @@
-"""Errors of the shared database.
+"""Every error of the package, in one tree.
 
-StorageError
-├── DatabaseUnavailable
-├── SchemaOutdated
-├── EventConflict
-├── SessionNotFound
-├── SessionClash
-└── FenceLost
+AfterturnError                   each says by `repeatable` whether the same call may be repeated
+├── StorageError                 the database could not do what was asked
+│   ├── DatabaseUnavailable      no answer, or a failed commit (repeatable)
+│   ├── SchemaOutdated           tables of another version
+│   ├── EventConflict            an event id with other messages than before
+│   ├── SessionNotFound          the owner has no such session
+│   ├── SessionClash             another session has the chat or title
+│   ├── FenceLost                another process claimed the job meanwhile
+│   ├── RewindError              no such turn to go back to            (producers.undoing)
+│   ├── OutputNotFound           no such output behind a handle        (producers.reading)
+│   ├── SearchMarkError          the page belongs to another search    (storage.search)
+│   ├── RebuildOvertaken         a newer rebuild of the index runs     (storage.search)
+│   └── RunStateError            a bulk run is in another state        (workers.recompaction)
+├── InputError                   an argument cannot be used; also a ValueError
+│   ├── RequestError             what was requested                    (producers.arguments)
+│   │   ├── IdentifierError      a name                                (producers.arguments)
+│   │   └── WindowError          a window or a reserve                 (producers.arguments)
+│   ├── UsageError               a provider's usage report             (producers.turn)
+│   ├── MessageError             a message                             (workers.messages)
+│   ├── HandleError              a handle of tool output               (workers.pruning)
+│   ├── RenderingError           rows that were loaded without text    (workers.rendering)
+│   └── NoUsableWindowError      a session's window leaves no room     (workers.threshold)
+├── SettingsError                the configuration cannot be used      (workers.settings)
+│   └── EndpointError            the key of a provider is missing      (workers.endpoints)
+├── ImportRefused                a file cannot be imported             (producers.importing)
+├── BadRowError                  a row of such a file                  (producers.importing)
+├── CompressionStuck             a session cannot be made smaller      (producers.results)
+└── SummariserError              no usable summary came back (repeatable) (workers.summarising)
 """
 
 from __future__ import annotations
 
+from typing import ClassVar
 
-class StorageError(Exception):
+
+class AfterturnError(Exception):
+    """Base of every error that this package raises on purpose.
+
+    `repeatable` says whether the same call, with the same arguments, may be repeated and can
+    succeed without anything being corrected first. Nothing is ever half done: an error whose
+    docstring does not say otherwise left the database as it was.
+    """
+
+    repeatable: ClassVar[bool] = False
+
+
+class InputError(AfterturnError, ValueError):
+    """An argument cannot be used. Nothing was stored; correct the argument."""
+
+
+class StorageError(AfterturnError):
     """The shared database could not do what was asked; nothing of it was done."""
 
 
 class DatabaseUnavailable(StorageError):
     """The database did not answer or refused. Nothing was stored, unless the text says that the
     commit failed; either way the same call with the same event id may be repeated."""
+
+    repeatable = True
 
 
 class SchemaOutdated(StorageError):
@@ -52,11 +92,11 @@ class SessionNotFound(StorageError):
 
 
 class SessionClash(StorageError):
-    """What was asked of a session contradicts another one of the same owner (title, chat)."""
+    """Another session of the owner has the title or chat. Close that one first."""
 
 
 class FenceLost(StorageError):
-    """The job was claimed by somebody else meanwhile. What this holder made is void."""
+    """Another process claimed the job meanwhile, so the result of this one was discarded."""
 
     def __init__(self, job_id: int, fence: int) -> None:
         super().__init__(f"job {job_id}: fence {fence} is no longer the newest; result discarded")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from tasks.application import ProcessWorkshop, make_app
 from tasks.settings import broker_of
 from tasks.starting import StartLook
-from workers.settings_file import SettingsSource
+from workers.settings import SettingsSource
 
 _settings = SettingsSource.following()
 _workshop = ProcessWorkshop(_settings)

@@ -17,7 +17,7 @@ from tasks.settings import celery_settings
 from tasks.stopping import StopFlag
 from workers.gate import SharedGate
 from workers.runtime.context import Workshop
-from workers.settings_file import SettingsSource
+from workers.settings import SettingsSource
 from workers.summariser.build import FollowingSummariser
 
 

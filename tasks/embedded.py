@@ -18,7 +18,7 @@ from tasks.stopping import StopFlag
 from tasks.upkeep import tick
 from workers.reconcile import reconcile
 from workers.runtime.context import Workshop
-from workers.settings_file import SettingsSource
+from workers.settings import SettingsSource
 
 log = logging.getLogger(__name__)
 

@@ -13,8 +13,7 @@ from storage.guards import GuardName, GuardRecord
 from storage.job_records import JobRecord
 from storage.jobs import JobKind
 from tests.gateways import url_of, user
-from workers.compression_settings import CompressionSettings
-from workers.settings import Settings
+from workers.settings import CompressionSettings, Settings
 
 THRESHOLD = 4000
 LONG = 20.0

@@ -18,12 +18,10 @@ from typing import Any
 
 from storage.engine import open_database
 from tests.play import TODAY
-from workers.compression_settings import CompressionSettings
 from workers.retry import RetryPolicy
 from workers.runtime.context import Workshop
 from workers.runtime.jobs import Worked, work
-from workers.settings import Settings
-from workers.settings_file import SettingsSource
+from workers.settings import CompressionSettings, Settings, SettingsSource
 from workers.summariser.client import OpenAISummariser
 
 

@@ -17,9 +17,9 @@ from storage.payload import split
 from storage.summaries import SummaryKind
 from storage.undo import Rewound, Undone
 from tests.machine_state import Shown, State, StoredJob, StoredRow, StoredSummary
-from workers.compression_settings import CompressionSettings
 from workers.marker import frame_tokens
 from workers.rendering import Dialect, render
+from workers.settings import CompressionSettings
 from workers.tokens import estimate_text
 from workers.triggers import TriggerRules, rules_of
 

@@ -16,11 +16,11 @@ from tests.machine_account import Account
 from tests.machine_state import State
 from tests.machine_turns import ORDER, SECRETS
 from tests.validity import check_view
-from workers.compression_settings import CompressionSettings
 from workers.limits import region_rules, session_threshold
 from workers.regions import head_end, tail_start
 from workers.rendering import Dialect, render
 from workers.role_play import is_order
+from workers.settings import CompressionSettings
 from workers.threshold import NoUsableWindowError
 
 _QUOTED = re.compile(r"`[^`\n]*`")

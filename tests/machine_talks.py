@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from producers import Session
-from producers.rewinding import RewindError
+from producers.undoing import RewindError
 from storage import job_records, jobs
 from storage.errors import EventConflict
 from storage.job_records import JobRecord

@@ -13,11 +13,15 @@ from sqlalchemy import Engine, select
 from producers import Gateway
 from storage.engine import Database, open_database
 from tests.gateways import url_of
-from workers.compression_settings import CompressionSettings
 from workers.retry import RetryPolicy
 from workers.runtime.context import Workshop
-from workers.settings import AuxiliarySettings, Settings, SummariserSettings
-from workers.settings_file import SettingsSource
+from workers.settings import (
+    AuxiliarySettings,
+    CompressionSettings,
+    Settings,
+    SettingsSource,
+    SummariserSettings,
+)
 from workers.summarising import Summariser
 
 TODAY = date(2026, 11, 30)

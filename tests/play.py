@@ -21,14 +21,12 @@ from storage import messages as stored
 from storage.engine import Database, open_database
 from storage.rows import Kind, Row
 from tests.unabsorbed import check_unabsorbed
-from workers.compression_settings import CompressionSettings
 from workers.local_summariser import LocalSummariser
 from workers.messages import outline
 from workers.retry import RetryPolicy
 from workers.runtime.context import Workshop
 from workers.runtime.jobs import Crashed, NotClaimed, Worked, work
-from workers.settings import Settings
-from workers.settings_file import SettingsSource
+from workers.settings import CompressionSettings, Settings, SettingsSource
 from workers.summarising import Summariser
 
 ChatDict = dict[str, Any]

@@ -12,7 +12,7 @@ from dataclasses import replace
 from tasks.application import ProcessWorkshop, make_app
 from tasks.settings import broker_of
 from workers.runtime.context import Workshop
-from workers.settings_file import SettingsSource
+from workers.settings import SettingsSource
 
 
 class PoisonedWorkshop(ProcessWorkshop):

@@ -10,9 +10,9 @@ from typing import Any
 from storage.rows import Row
 from tests.chat import assistant, result, user
 from tests.strategies import ChatDict, rows_of
-from workers.compression_settings import CompressionSettings
 from workers.pruning.plan import prune_rules
 from workers.pruning.rules import Shortened, shorten
+from workers.settings import CompressionSettings
 
 KEY = 7
 """The session's key in handles."""

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import Connection, select
 
-from producers.drafts import draft_turn
+from producers.turn import draft_turn
 from storage import cursors, events, guards, jobs, messages, sessions, summaries, undo
 from storage.cursors import CursorName
 from storage.engine import Database

@@ -6,9 +6,9 @@ from sqlalchemy import text
 
 from storage.engine import Database
 from storage.micro_reads import read_state
-from workers.compression_settings import CompressionSettings
 from workers.due import least_for_micro
 from workers.micro.plan import why_nothing_due
+from workers.settings.compression import CompressionSettings
 
 _WRONG = """
 SELECT s."key", s.unabsorbed_tokens, COALESCE(SUM(m.tokens), 0)

@@ -17,7 +17,7 @@ from tasks.application import ProcessWorkshop, make_app
 from tasks.names import QUEUES
 from tasks.starting import StartLook
 from tasks.stopping import StopFlag
-from workers.settings_file import SettingsSource
+from workers.settings import SettingsSource
 
 
 def main() -> None:

@@ -34,8 +34,7 @@ from workers.retry import RetryPolicy
 from workers.runtime.context import Workshop
 from workers.runtime.jobs import Crashed, NotClaimed, Worked, work
 from workers.runtime.pass_context import PassResult
-from workers.settings import Settings
-from workers.settings_file import SettingsSource
+from workers.settings import Settings, SettingsSource
 from workers.summariser.build import FollowingSummariser
 from workers.summarising import SummariserError
 from workers.tokens import estimate_text

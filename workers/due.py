@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from storage.guards import GuardName, GuardRecord
 from storage.sessions import SessionRecord
 from workers.calibration import Calibration
-from workers.compression_settings import CompressionSettings
 from workers.holds import Hold, held_back
 from workers.limits import hygiene_limit, region_rules, session_threshold, session_window
 from workers.managed import ManagedBy, managed_by
 from workers.pruning.triggers import PRUNE_RULES, PruneTrigger
 from workers.regions import SOFT_CEILING
+from workers.settings import CompressionSettings
 from workers.threshold import NoUsableWindowError, Threshold
 from workers.triggers import RULES, Trigger, TriggerRules
 

@@ -18,8 +18,7 @@ from pydantic import (
 )
 
 from workers.routes import fingerprint
-from workers.setting_errors import Problem, SettingsError
-from workers.setting_types import Allowed, Block, Seconds, Unit
+from workers.settings.base import Allowed, Block, Problem, Seconds, SettingsError, Unit
 from workers.urls import http_url
 
 Provider: TypeAlias = Literal["auto", "openai", "openrouter", "local"]

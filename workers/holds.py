@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from storage.guards import GuardName, GuardRecord
 from storage.sessions import SessionRecord
-from workers.compression_settings import CompressionSettings
 from workers.limits import session_threshold
+from workers.settings import CompressionSettings
 from workers.threshold import NoUsableWindowError
 from workers.triggers import TriggerRules
 

@@ -14,12 +14,12 @@ from storage.models import BULK_QUEUE
 from storage.overdue import Place
 from storage.sessions import SessionRecord
 from workers.calibration import Calibration
-from workers.compression_settings import CompressionSettings
 from workers.due import Restraints
 from workers.holds import held_back
 from workers.limits import session_threshold
 from workers.managed import managed_by
 from workers.runtime.context import Workshop
+from workers.settings import CompressionSettings
 from workers.threshold import NoUsableWindowError
 from workers.triggers import RULES, Trigger
 

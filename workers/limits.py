@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from storage.sessions import SessionRecord
-from workers.compression_settings import CompressionSettings
 from workers.managed import openai_compacts
 from workers.regions import RegionRules
+from workers.settings import CompressionSettings
 from workers.threshold import Threshold, threshold_tokens
 
 DEFAULT_WINDOW = 128_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from storage.sessions import SessionRecord
-from workers.compression_settings import CompressionSettings
+from workers.settings import CompressionSettings
 from workers.threshold import stands_alone
 
 _COMPACTED_BY_OPENAI = ("gpt-5.6",)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from storage.errors import InputError
 from storage.rows import Message, Origin
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
@@ -27,7 +28,7 @@ _TOOL_USE_PARTS = frozenset({"tool_use"})
 _TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
 
 
-class MessageError(ValueError):
+class MessageError(InputError):
     """A message cannot be stored. Nothing of its turn was.
 
     `index` is its place in the list that was handed in, `field` the field at fault.

@@ -7,9 +7,9 @@ import json
 from storage.events import Report
 from storage.sessions import SessionRecord
 from workers.calibration import Calibration
-from workers.compression_settings import CompressionSettings
 from workers.limits import session_window
 from workers.managed import managed_by
+from workers.settings import CompressionSettings
 
 
 def counted_prompt(report: Report) -> int | None:

@@ -8,6 +8,8 @@ from datetime import date
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
+from storage.errors import AfterturnError
+
 
 class Task(StrEnum):
     """What is asked of the summariser."""
@@ -147,13 +149,15 @@ _ENDPOINT = frozenset(
 _PERMANENT = frozenset({ErrorClass.AUTH, ErrorClass.NOT_FOUND, ErrorClass.BAD_REQUEST})
 
 
-class SummariserError(Exception):
+class SummariserError(AfterturnError):
     """No usable summary came back. Nothing of the session may change because of it.
 
     `error_class` says why, `detail` in a few words without any text of the conversation,
     `retry_after` the seconds that the endpoint asked to wait, if it did; `requests` is how many
     were sent, to every model of a chain together.
     """
+
+    repeatable = True
 
     def __init__(
         self,

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from workers.compression_settings import CompressionSettings
+from storage.errors import InputError
+from workers.settings import CompressionSettings
 
 SMALL_WINDOW_TOKENS = 512_000
 SMALL_WINDOW_RATIO = 0.75
@@ -35,7 +36,7 @@ class Threshold:
     reason: str
 
 
-class NoUsableWindowError(ValueError):
+class NoUsableWindowError(InputError):
     """The window leaves no room for a conversation. Correct the session's window or reserve."""
 
     def __init__(self, context_window: int, reserved_output: int) -> None:

@@ -19,7 +19,6 @@ from storage.sessions import SessionRecord
 from storage.signals import Signal, SignalKind
 from workers import tracing
 from workers.calibration import Calibration
-from workers.compression_settings import CompressionSettings
 from workers.due import (
     Load,
     Restraints,
@@ -34,6 +33,7 @@ from workers.micro.plan import why_nothing_due
 from workers.pruning.triggers import PRUNE_QUEUE, STRENGTH, PruneTrigger
 from workers.reported import current_prompt, recalibrated
 from workers.runtime.context import Workshop
+from workers.settings import CompressionSettings
 from workers.triggers import BATCH_QUEUE, RULES, Trigger
 
 MICRO_QUEUE = "micro"

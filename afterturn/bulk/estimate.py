@@ -11,9 +11,8 @@ from storage.bulk_runs import Filters
 from workers.batch.plan import NothingToCompact
 from workers.batch.preview import Preview
 from workers.batch.span import CompactionOptions
-from workers.price_settings import PriceSettings
-from workers.prices import cost, price_of
 from workers.runtime.context import Workshop
+from workers.settings.prices import PriceSettings, cost, price_of
 from workers.triggers import Trigger
 
 SAMPLE = 200

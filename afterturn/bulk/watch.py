@@ -13,7 +13,7 @@ from rich.progress import Progress as Bar
 from rich.text import Text
 
 from afterturn.words import duration, number
-from producers.doorbell import Doorbell
+from producers.notify import Notifier
 from storage import bulk_runs, jobs, queue_states
 from storage.bulk_runs import Run, RunState, Tally
 from storage.engine import Database
@@ -51,14 +51,14 @@ def watch(
 
     Workers do the work. Raises `KeyboardInterrupt` after Ctrl-C, having changed nothing.
     """
-    doorbell = Doorbell(settings.broker_url) if settings.broker_url else None
+    notifier = Notifier(settings.broker_url) if settings.broker_url else None
     pace, quiet = _Pace(), _Quiet()
     try:
         with _display(console, run_id) as display:
             while True:
                 feed(database, actor=actor)
-                if doorbell is not None:
-                    _ring(database, settings, doorbell)
+                if notifier is not None:
+                    _ring(database, settings, notifier)
                 run, tally = look_at(database, run_id)
                 display.show(tally, pace.rate(tally.settled))
                 if run.state is not RunState.RUNNING:
@@ -67,8 +67,8 @@ def watch(
                     display.remark(_why_quiet(database))
                 wait(LOOK_SECONDS)
     finally:
-        if doorbell is not None:
-            doorbell.close()
+        if notifier is not None:
+            notifier.close()
 
 
 def look_at(database: Database, run_id: int) -> tuple[Run, Tally]:
@@ -78,11 +78,11 @@ def look_at(database: Database, run_id: int) -> tuple[Run, Tally]:
         return bulk_runs.fetch(connection, run_id), bulk_runs.tally(connection, run_id)
 
 
-def _ring(database: Database, settings: Settings, doorbell: Doorbell) -> None:
+def _ring(database: Database, settings: Settings, notifier: Notifier) -> None:
     with database.write() as connection:
         due = jobs.ring_bulk(connection, database, at_once=settings.worker.bulk_at_once)
     for job in due:
-        doorbell.ring(job)
+        notifier.notify(job)
 
 
 def _why_quiet(database: Database) -> str:

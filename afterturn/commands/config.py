@@ -18,9 +18,8 @@ from afterturn.invocation import Invocation
 from afterturn.plain_help import Command, Group
 from afterturn.summarisers import describe_summarisers, summariser_names
 from afterturn.words import facts
-from workers.setting_errors import SettingsError
-from workers.settings import Settings
-from workers.settings_file import load_settings, settings_path
+from workers.settings import Settings, load_settings, settings_path
+from workers.settings.base import SettingsError
 from workers.urls import masked_url
 
 application = typer.Typer(

@@ -16,7 +16,7 @@ from afterturn.console import Output
 from afterturn.exits import CommandError, Exit
 from afterturn.invocation import Invocation
 from afterturn.words import cell, columns, count, facts, number
-from producers.importing import Account, Fate, ImportRefused, Terms, Told, import_file
+from producers.importing import Account, Fate, ImportRefused, Progress, Terms, import_file
 
 _FATES: dict[Fate, str] = {
     Fate.LIVE: "stored, live",
@@ -103,7 +103,7 @@ def import_(
         raise typer.Exit(Exit.FAILED)
 
 
-def _each(output: Output, files: Sequence[Path]) -> Iterator[tuple[Path, Told]]:
+def _each(output: Output, files: Sequence[Path]) -> Iterator[tuple[Path, Progress]]:
     """Every file, and what shows how far it is."""
     for path in files:
         if not path.is_file():
@@ -114,7 +114,7 @@ def _each(output: Output, files: Sequence[Path]) -> Iterator[tuple[Path, Told]]:
             yield path, _shown(bar, bar.add_task(path.name))
 
 
-def _shown(bar: Bar, task: TaskID) -> Told:
+def _shown(bar: Bar, task: TaskID) -> Progress:
     return lambda done, of: bar.update(task, completed=done, total=of)
 
 

@@ -37,9 +37,9 @@ from storage.audit import AuditAction
 from storage.bulk_runs import Filters, Run, RunState, Tally
 from storage.engine import Database
 from workers import recompaction
-from workers.prices import cost, price_of
 from workers.recompaction import GOOD, RunStateError
 from workers.settings import Settings
+from workers.settings.prices import cost, price_of
 
 MOST_NAMED = 50
 """Sessions that a report names of those that could not be made smaller."""

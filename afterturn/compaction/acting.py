@@ -23,7 +23,7 @@ from workers.batch.preview import Preview
 from workers.batch.span import CompactionOptions
 from workers.gate import SharedGate
 from workers.runtime.context import Workshop
-from workers.settings_file import SettingsSource
+from workers.settings import SettingsSource
 from workers.summariser.build import FollowingSummariser
 
 

@@ -11,8 +11,7 @@ from pathlib import Path
 from producers.gateway import Gateway
 from storage.engine import Database
 from tasks.embedded import EmbeddedWorker
-from workers.settings import Settings
-from workers.settings_file import SettingsSource
+from workers.settings import Settings, SettingsSource
 
 POLL_SECONDS = 0.02
 """How often the worker looks for jobs. A person takes longer to read than the usual pause; here

@@ -6,9 +6,8 @@ from pathlib import Path
 
 from afterturn.doctor.finding import Finding
 from afterturn.failures import problems_place
-from workers.setting_errors import SettingsError
-from workers.settings import Settings
-from workers.settings_file import load_settings, settings_path
+from workers.settings import Settings, load_settings, settings_path
+from workers.settings.base import SettingsError
 
 CHECK = "configuration"
 

@@ -22,7 +22,6 @@ from workers.batch.plan import Circumstances, NothingToCompact, plan_batch
 from workers.batch.preview import Portions
 from workers.batch.span import CompactionOptions, divide
 from workers.calibration import Calibration
-from workers.compression_settings import CompressionSettings
 from workers.due import Load, Restraints
 from workers.endpoints import EndpointError, chain_fingerprint, resolve_chain
 from workers.limits import region_rules, server_threshold
@@ -32,7 +31,7 @@ from workers.pruning.plan import NothingToPrune, PrunePlan, plan_prune
 from workers.pruning.triggers import PRUNE_RULES
 from workers.reported import current_prompt
 from workers.routes import route_name
-from workers.settings import Settings
+from workers.settings import CompressionSettings, Settings
 from workers.standings import Standing, nobody_answers, standings
 from workers.threshold import Threshold
 from workers.triggers import RULES, Trigger

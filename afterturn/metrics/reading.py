@@ -19,8 +19,8 @@ from storage.engine import Database
 from storage.measures import Lag, Leases, SessionSize
 from storage.totals import Series
 from workers import counting
-from workers.compression_settings import CompressionSettings
 from workers.limits import session_threshold
+from workers.settings import CompressionSettings
 from workers.threshold import NoUsableWindowError
 
 DAY_MS = 86_400_000

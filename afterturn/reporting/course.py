@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from storage.ledger import PassFigures, RowFigures
-from workers.price_settings import ModelPrice
-from workers.prices import cost
+from workers.settings.prices import ModelPrice, cost
 from workers.triggers import Trigger
 
 _ASKED_FOR = frozenset({Trigger.MANUAL, Trigger.RECOMPACT, Trigger.HEAL})

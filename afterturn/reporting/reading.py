@@ -13,8 +13,8 @@ from storage import imports, ledger, sessions
 from storage.ledger import PassFigures
 from storage.sessions import SessionRecord
 from workers.limits import session_threshold
-from workers.prices import price_of
 from workers.settings import Settings
+from workers.settings.prices import price_of
 from workers.threshold import NoUsableWindowError
 
 HEAD_ROWS = 4

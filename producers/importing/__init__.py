@@ -1,9 +1,9 @@
-"""Bring in sessions from elsewhere: chat transcripts, and what Hermes Agent has stored."""
+"""Import sessions from elsewhere: chat transcripts, and what Hermes Agent has stored."""
 
-from producers.importing.account import Account, Fate, Problem
 from producers.importing.admission import Terms
-from producers.importing.files import Format, ImportRefused, recognise
-from producers.importing.run import Told, import_file
+from producers.importing.run import Progress, import_file
+from producers.importing.source import Account, Fate, ImportRefused, Problem
+from producers.importing.transcripts import Format, recognise
 
 __all__ = [
     "Account",
@@ -11,8 +11,8 @@ __all__ = [
     "Format",
     "ImportRefused",
     "Problem",
+    "Progress",
     "Terms",
-    "Told",
     "import_file",
     "recognise",
 ]

@@ -10,20 +10,19 @@ from enum import StrEnum
 
 from sqlalchemy import Connection
 
-from producers.drafts import draft_turn
-from producers.identifiers import IdentifierError, check_identifiers
-from producers.importing.account import Account, Fate
+from producers.arguments import IdentifierError, check_identifiers
 from producers.importing.placing import IMPORTED, Placed, append, lay_out, store_summary
-from producers.importing.source import SourceRow, SourceSession, State
-from producers.opening import free_title
+from producers.importing.source import Account, Fate, SourceRow, SourceSession, State
+from producers.session import clean_title, free_title
+from producers.turn import draft_turn
 from storage import audit, events, imports, sessions
 from storage.audit import AuditAction
 from storage.engine import Database
+from storage.errors import AfterturnError
 from storage.imports import Figures, ImportRecord
 from storage.messages import Draft
 from storage.sessions import SessionRecord
 from workers.messages import MessageError
-from workers.titles import clean_title
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class Terms:
 
 
 class Admitted(StrEnum):
-    """What became of a session."""
+    """The result for one session."""
 
     NEW = "new"
     GROWN = "grown"
@@ -52,8 +51,8 @@ class Admitted(StrEnum):
     """A session of that id is here that was not imported, or the source's rows are others now."""
 
 
-class BadRowError(ValueError):
-    """A row cannot be stored, and it was not asked for to skip such. Nothing of its session was."""
+class BadRowError(AfterturnError, ValueError):
+    """A row cannot be stored, and such are not to be skipped. Nothing of its session was stored."""
 
     def __init__(self, place: str, problem: str) -> None:
         super().__init__(f"{place}: {problem}")
@@ -88,24 +87,24 @@ def admit(database: Database, found: SourceSession, terms: Terms, account: Accou
         record = _create(connection, database, found, terms)
         if record is not None:
             _store_new(case, record, good)
-            came = Admitted.NEW
+            result = Admitted.NEW
             _note_prompt(connection, record.key, found, prompt, account)
         else:
-            came = _store_more(case, good)
+            result = _store_more(case, good)
             if prompt is not None and prompt != found.system_prompt:
-                account.count(Fate.REFUSED if came is Admitted.CLASH else Fate.KNOWN)
+                account.count(Fate.REFUSED if result is Admitted.CLASH else Fate.KNOWN)
     account.read += len(found.rows) + len(found.summaries) + sum(found.left_out.values())
     for reason, many in found.left_out.items():
         account.count(Fate(reason), many)
     for place, problem in bad:
         account.name(place, problem)
     account.count(Fate.BAD, len(bad))
-    account.sessions[came] += 1
-    return came
+    account.sessions[result] += 1
+    return result
 
 
 def _take_prompt(found: SourceSession) -> tuple[str | None, Sequence[SourceRow]]:
-    """The system prompt, and the rows without it: gateways put it in front themselves."""
+    """Return the system prompt and the rows without it: gateways put it in front themselves."""
     if found.system_prompt is None and found.rows:
         message = found.rows[0].message
         if isinstance(message, dict) and message.get("role") == "system":
@@ -149,7 +148,10 @@ def _draft(
 def _create(
     connection: Connection, database: Database, found: SourceSession, terms: Terms
 ) -> SessionRecord | None:
-    """None where the id is taken. A chat that another session has open stays with that one."""
+    """Create the session; None where the id is taken.
+
+    A chat that another session has open stays with that one.
+    """
     owner = terms.owner
     if sessions.find(connection, owner=owner, session_id=found.id) is not None:
         return None
@@ -287,7 +289,7 @@ def _finish(case: _Case, key: int, placed: Sequence[Placed], rows: Sequence[Sour
 
 
 def digest(rows: Sequence[SourceRow]) -> str:
-    """Stands for rows and their order. Not for their flags, which change there."""
+    """Hash rows and their order, not their flags, which change at the source."""
     whole = hashlib.sha256()
     for row in rows:
         whole.update(json.dumps(row.message, separators=(",", ":")).encode())

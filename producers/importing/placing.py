@@ -89,8 +89,10 @@ def append(connection: Connection, key: int, placed: Sequence[Placed], at: int) 
 def store_summary(
     connection: Connection, database: Database, key: int, found: SourceSession, layout: Layout
 ) -> int:
-    """One batch summary of all that are shown there, in the place of what is archived; gives the
-    tokens of its marker."""
+    """Store one batch summary of all that are shown there, in the place of what is archived.
+
+    Returns the tokens of its marker.
+    """
     text = redact("\n\n".join(one.text for one in found.summaries))
     tokens = estimate_text(text) + frame_tokens()
     archived = layout.archived or [layout.hole or 0]

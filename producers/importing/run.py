@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from producers.importing.account import Account, Fate
 from producers.importing.admission import BadRowError, Terms, admit
-from producers.importing.files import Format, ImportRefused, recognise
-from producers.importing.hermes_state import open_state
-from producers.importing.lines import read_lines
-from producers.importing.source import BadRow, SourceSession
+from producers.importing.hermes import open_state
+from producers.importing.source import Account, BadRow, Fate, ImportRefused, SourceSession
+from producers.importing.transcripts import Format, read_lines, recognise
 from storage.engine import Database
 
-Told = Callable[[int, int], None]
-"""Hears how much of a file is read, of how much: bytes of lines, sessions of a `state.db`."""
+Progress = Callable[[int, int], None]
+"""Called with how much of a file is read, of how much: bytes of lines, sessions of a `state.db`."""
 
 AGAIN = "what was imported so far stays; correct it, or add --skip-bad, and call again"
 
 
-def import_file(database: Database, path: Path, terms: Terms, account: Account, told: Told) -> None:
+def import_file(
+    database: Database, path: Path, terms: Terms, account: Account, progress: Progress
+) -> None:
     """Bring in every session of a file and count every row in `account`.
 
     Each session is stored whole, in a transaction of its own, once: what was imported before is
@@ -28,7 +28,7 @@ def import_file(database: Database, path: Path, terms: Terms, account: Account, 
     cannot be read.
     """
     form = recognise(path)
-    for found in _lines(path, told) if form is Format.LINES else _state(path, told):
+    for found in _lines(path, progress) if form is Format.LINES else _state(path, progress):
         if isinstance(found, BadRow):
             _skip(terms, account, found, Fate.BAD)
             continue
@@ -52,18 +52,18 @@ def _size(found: SourceSession) -> int:
     return len(found.rows) + len(found.summaries) + sum(found.left_out.values())
 
 
-def _lines(path: Path, told: Told) -> Iterator[SourceSession | BadRow]:
+def _lines(path: Path, progress: Progress) -> Iterator[SourceSession | BadRow]:
     size = path.stat().st_size
     for read in read_lines(path):
         yield read.found
-        told(read.bytes_read, size)
+        progress(read.bytes_read, size)
 
 
-def _state(path: Path, told: Told) -> Iterator[SourceSession | BadRow]:
+def _state(path: Path, progress: Progress) -> Iterator[SourceSession | BadRow]:
     with open_state(path) as state:
         ids = state.ids()
         for number, session_id in enumerate(ids, 1):
             found = state.read(session_id)
             if found is not None:
                 yield found
-            told(number, len(ids))
+            progress(number, len(ids))

@@ -1,17 +1,29 @@
-"""A session as it stands elsewhere, whatever the file was."""
+"""A session as it is stored elsewhere, and what happens to each of its rows."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum, auto
+from enum import Enum, StrEnum, auto
 from typing import Any
 
+from storage.errors import AfterturnError
 from storage.rows import Origin
+
+MAX_NAMED = 200
+"""Problems that a report names; further ones are only counted."""
+
+
+class ImportRefused(AfterturnError, ValueError):
+    """A file cannot be imported, or not any further. What was imported stays; correct the file.
+
+    The message names file, place and problem, and holds no text of a conversation.
+    """
 
 
 class State(Enum):
-    """What a row is there. Live: sent to the model. Archived: a summary stands in its place."""
+    """What a row is there. Live: sent to the model. Archived: a summary covers it."""
 
     LIVE = auto()
     ARCHIVED = auto()
@@ -68,3 +80,67 @@ class BadRow:
     place: str
     problem: str
     rows: int = 1
+
+
+class Fate(StrEnum):
+    """What became of a row of the source."""
+
+    LIVE = "live"
+    """Stored, and in the live view."""
+    ARCHIVED = "archived"
+    """Stored as archived: an imported summary stands in its place."""
+    UNARCHIVED = "archived_without_summary"
+    """It was archived there, but no summary shows it: stored, and in the live view."""
+    SUMMARY = "summary"
+    """Stored as a summary."""
+    OLD_SUMMARY = "superseded_summary"
+    """A summary that a newer one replaced there, left out."""
+    SYSTEM_PROMPT = "system_prompt"
+    """Kept as the session's system prompt."""
+    COPY = "copy"
+    """Another copy of a row that is stored once, as each compaction there writes."""
+    REWOUND = "rewound"
+    """Taken back by its user there, left out."""
+    KNOWN = "known"
+    """Stored by an earlier import."""
+    BAD = "bad"
+    """No message; named, and skipped because that was asked for."""
+    REFUSED = "of_refused_session"
+    """Of a session that could not be brought in; named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that was skipped: where it stands, and why, without its text."""
+
+    place: str
+    problem: str
+
+
+@dataclass(slots=True)
+class Account:
+    """Counts while an import runs. `read` counts rows of the source; each has one fate."""
+
+    read: int = 0
+    fates: Counter[Fate] = field(default_factory=Counter)
+    sessions: Counter[str] = field(default_factory=Counter)
+    problems: list[Problem] = field(default_factory=list)
+    unnamed: int = 0
+    tokens: int = 0
+
+    def count(self, fate: Fate, rows: int = 1) -> None:
+        """Count rows with what became of them."""
+        if rows:
+            self.fates[fate] += rows
+
+    def name(self, place: str, problem: str) -> None:
+        """Note a problem, or only count it where too many are noted."""
+        if len(self.problems) < MAX_NAMED:
+            self.problems.append(Problem(place, problem))
+        else:
+            self.unnamed += 1
+
+    @property
+    def unaccounted(self) -> int:
+        """Rows without a fate: 0, or there is a fault in the import."""
+        return self.read - sum(self.fates.values())

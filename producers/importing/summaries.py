@@ -1,4 +1,4 @@
-"""Summaries in transcripts of others, which tell them by nothing but their text."""
+"""Recognise summaries in transcripts of other programs, which mark them only by their text."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ class Shown:
 
 
 def shown_summary(content: Any) -> Shown | None:
-    """The summary that a message shows: one of ours of any version, or one of Hermes Agent's; None
-    where it shows none (REFERENCE: a summary there is known by how its text begins)."""
+    """Return the summary that a message shows: one of ours, or one of Hermes Agent's.
+
+    None where it shows none. A summary of Hermes Agent is known by how its text begins.
+    """
     text = _text(content)
     if text is None:
         return None
@@ -33,13 +35,13 @@ def shown_summary(content: Any) -> Shown | None:
         return Shown(ours, merged=False)
     body = text.lstrip()
     if body.startswith(_OPENINGS):
-        told, _, behind = _split_end(body)
-        return Shown(_without_opening(told), merged=bool(behind.strip()))
+        summary, _, behind = _split_end(body)
+        return Shown(_without_opening(summary), merged=bool(behind.strip()))
     if body.startswith(_MERGED):
         starts = [at for opening in _OPENINGS if (at := body.find(opening)) >= 0]
         if starts:
-            told, _, _ = _split_end(body[min(starts) :])
-            return Shown(_without_opening(told), merged=True)
+            summary, _, _ = _split_end(body[min(starts) :])
+            return Shown(_without_opening(summary), merged=True)
     return None
 
 
@@ -61,7 +63,7 @@ def _split_end(text: str) -> tuple[str, str, str]:
 
 
 def _without_opening(text: str) -> str:
-    """The summary behind the paragraph that opens it."""
+    """Return the summary behind the paragraph that opens it."""
     _, gap, rest = text.partition("\n\n")
     if gap and rest.strip():
         return rest.strip()

@@ -10,6 +10,7 @@ from tests.benchmarks.bulk import live_turns_beside_bulk
 from tests.benchmarks.figure import Figure
 from tests.benchmarks.finalize_turn import finalized_turns
 from tests.benchmarks.idle_scan import idle_scans
+from tests.benchmarks.importing import imports
 from tests.benchmarks.latency import compacted_after_turns
 from tests.benchmarks.load_context import loaded_contexts
 from tests.benchmarks.micro_pass import micro_passes
@@ -34,6 +35,7 @@ BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
         "latency": compacted_after_turns,
         "bulk": live_turns_beside_bulk,
         "load_context": loaded_contexts,
+        "import": imports,
         "idle_scan": idle_scans,
         "prune": pruning,
         "recall": recalled,

@@ -17,7 +17,7 @@ from tests.conversations import turn
 from tests.play import ChatDict, Play, playing
 from workers.runtime.context import Workshop
 from workers.runtime.jobs import Worked, work
-from workers.settings_file import SettingsSource
+from workers.settings import SettingsSource
 from workers.threshold import SMALL_WINDOW_RATIO
 
 _MESSAGES_AT_ONCE = 400

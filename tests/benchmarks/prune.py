@@ -14,10 +14,10 @@ from tests.benchmarks.scale import Scale
 from tests.benchmarks.stage import Stage
 from tests.conversations import real_sessions
 from tests.strategies import ChatDict, rows_of
-from workers.compression_settings import CompressionSettings
 from workers.pruning.plan import old_rows, prune_rules
 from workers.pruning.rules import Shortened, shorten
 from workers.regions import RegionRules
+from workers.settings import CompressionSettings
 from workers.transcript import tool_groups
 from workers.triggers import RULES, Trigger
 

@@ -23,8 +23,7 @@ from pathlib import Path
 from random import Random
 from typing import TypeVar
 
-from producers import DatabaseUnavailable, Gateway, Session
-from producers.receipt import Receipt
+from producers import DatabaseUnavailable, Gateway, Receipt, Session
 from tests.chaos.script import Part, Saying, owner_of, sayings
 from tests.validity import check_openai
 

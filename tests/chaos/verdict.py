@@ -19,9 +19,9 @@ from tests.chaos.script import Saying
 from tests.chaos.stage import Stage
 from tests.chaos.tally import Tally
 from tests.gateways import rows_of
-from workers.compression_settings import CompressionSettings
 from workers.due import micro_may_be_due
 from workers.micro.plan import why_nothing_due
+from workers.settings import CompressionSettings
 
 
 @dataclass(frozen=True, slots=True)

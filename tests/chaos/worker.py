@@ -43,7 +43,7 @@ def _run_embedded(doom: Path) -> None:
 
     from tasks import embedded
     from tests.chaos.doom import doomed_workshop
-    from workers.settings_file import SettingsSource
+    from workers.settings import SettingsSource
 
     logging.basicConfig(level=logging.INFO)
     signal.signal(signal.SIGTERM, signal.default_int_handler)

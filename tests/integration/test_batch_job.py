@@ -26,12 +26,12 @@ from tests.model_server import ModelServer
 from tests.stored_session import dump
 from tests.workplace import Workplace, desk, padded, say, structured
 from workers.batch import job as batch_job
-from workers.compression_settings import CompressionSettings
 from workers.limits import session_threshold
 from workers.marker import frame_tokens
 from workers.pruning import job as prune_job
 from workers.pruning.plan import NothingToPrune, PrunePlan
 from workers.pruning.rules import Shortened
+from workers.settings.compression import CompressionSettings
 from workers.tokens import estimate_text
 from workers.triggers import RULES, Trigger
 

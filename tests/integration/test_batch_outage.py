@@ -30,8 +30,7 @@ from workers.gate import SharedGate
 from workers.retry import RetryPolicy
 from workers.runtime.context import Workshop
 from workers.runtime.jobs import Worked, work
-from workers.settings import AuxiliarySettings, Settings
-from workers.settings_file import SettingsSource
+from workers.settings import AuxiliarySettings, Settings, SettingsSource
 from workers.summariser.build import FollowingSummariser
 from workers.triggers import BATCH_QUEUE, RULES, Trigger
 

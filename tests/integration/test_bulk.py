@@ -34,8 +34,7 @@ from workers.local_summariser import LocalSummariser
 from workers.reconcile import reconcile
 from workers.runtime.context import Workshop
 from workers.runtime.jobs import Worked, work_next
-from workers.settings import Settings, WorkerSettings
-from workers.settings_file import SettingsSource
+from workers.settings import Settings, SettingsSource, WorkerSettings
 
 AT_ONCE = 3
 

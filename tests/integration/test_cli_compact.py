@@ -35,8 +35,7 @@ from tests.stored_jobs import Worker
 from tests.waiting import wait_until
 from workers.batch.span import CompactionOptions
 from workers.retry import RetryPolicy
-from workers.settings import Settings
-from workers.settings_file import SettingsSource
+from workers.settings import Settings, SettingsSource
 from workers.triggers import Trigger
 
 TURNS = 16

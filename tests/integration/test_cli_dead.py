@@ -20,8 +20,7 @@ from workers.local_summariser import LocalSummariser
 from workers.retry import RetryPolicy
 from workers.runtime.context import Workshop
 from workers.runtime.jobs import Crashed, work
-from workers.settings import Settings
-from workers.settings_file import SettingsSource
+from workers.settings import Settings, SettingsSource
 
 SAID = "the launch code is tangerine"
 

@@ -27,7 +27,7 @@ from workers.local_summariser import LocalSummariser
 from workers.reconcile import reconcile
 from workers.runtime.context import Workshop
 from workers.runtime.jobs import Worked, work_next
-from workers.settings_file import SettingsSource, load_settings
+from workers.settings import SettingsSource, load_settings
 
 SETTINGS = """
 compression: {protect_last_n: 8, threshold_tokens: 4000}

@@ -140,7 +140,7 @@ def test_the_reconciler_rings_for_what_nobody_rang_for(sqlite_url: str, redis_ur
 FORK = """
 import os
 from tasks.application import ProcessWorkshop
-from workers.settings_file import SettingsSource
+from workers.settings import SettingsSource
 
 shop = ProcessWorkshop(SettingsSource.following())
 mine = shop()

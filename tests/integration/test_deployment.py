@@ -145,7 +145,7 @@ def test_a_deployment_comes_up_works_is_well_and_stops(host: Host) -> None:
     with gateway_on(host.database_url, broker_url=with_password(host.broker_url)) as gateway:
         session = gateway.open_session("s")
         gateway.finalize_turn(session, turn(1))
-        database = gateway._database
+        database = gateway._operations.database
         wait_until(
             lambda: not rows_of(database, "SELECT 1 FROM jobs WHERE state <> 'done'"),
             "the turn is worked",

@@ -19,9 +19,14 @@ from tests.gateways import gateway_on, migrated, rows_of, url_of
 from tests.model_server import ModelServer
 from tests.servers import RedisServer
 from tests.waiting import wait_until
-from workers.compression_settings import CompressionSettings
-from workers.settings import AuxiliarySettings, Settings, SummariserSettings, WorkerSettings
-from workers.settings_file import SettingsSource
+from workers.settings import (
+    AuxiliarySettings,
+    CompressionSettings,
+    Settings,
+    SettingsSource,
+    SummariserSettings,
+    WorkerSettings,
+)
 
 COMPRESSION: dict[str, Any] = {
     "protect_last_n": 8,

@@ -17,8 +17,7 @@ from tests.stored_session import StoredSession
 from workers.local_summariser import LocalSummariser
 from workers.runtime.context import Workshop
 from workers.runtime.jobs import Crashed, NotClaimed, Worked, work_next
-from workers.settings import Settings
-from workers.settings_file import SettingsSource
+from workers.settings import Settings, SettingsSource
 
 MINUTE = 60_000
 MANY = 10_000

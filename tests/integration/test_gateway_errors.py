@@ -70,7 +70,7 @@ def test_an_error_of_each_kind_is_answered_by_a_pass_past_every_guard(
     with scripted(database, compacts(5, 4000)) as worker:
         verdict = gateway.report_error(session, error, wait=LONG)
     assert (verdict.recognised, verdict.kind, verdict.retry) == (True, kind, True)
-    assert verdict.compaction.messages_after == 5
+    assert verdict.messages_after == 5
     assert [claim.trigger for claim in worker.claims] == [trigger]
 
 
@@ -106,7 +106,7 @@ def test_any_other_error_is_the_gateways_own(
     before = contents(database)
     verdict = gateway.report_error(session, error, wait=LONG)
     assert (verdict.recognised, verdict.kind, verdict.retry) == (False, None, False)
-    assert verdict.compaction.status is Status.NOT_NEEDED
+    assert verdict.status is Status.NOT_RECOGNISED
     assert contents(database) == before
 
 
@@ -140,7 +140,7 @@ class TestTheWindow:
             session = grown(gateway, 7000)
             verdict = gateway.report_error(session, OVERFLOW, wait=LONG)
         assert (verdict.recognised, verdict.retry, verdict.window) == (True, False, 8192)
-        assert verdict.compaction.status is Status.HELD_BACK
+        assert verdict.status is Status.SUPPRESSED
         assert "switched off" in verdict.reason
         assert batch_jobs(database, session) == []
 
@@ -158,7 +158,7 @@ class TestRetrying:
         with scripted(database, compacts(1, 10)):
             verdict = gateway.report_error(session, TOO_LARGE, wait=LONG)
         assert verdict.retry
-        assert verdict.compaction.stuck
+        assert verdict.stuck
 
     def test_is_not_advised_before_the_pass_is_done(
         self, gateway: Gateway, database: Database
@@ -167,7 +167,7 @@ class TestRetrying:
         assert not gateway.report_error(session, TOO_LARGE).retry
         with scripted(database, Waits(600_000)):
             verdict = gateway.report_error(session, TOO_LARGE, wait=LONG)
-        assert (verdict.retry, verdict.compaction.status) == (False, Status.POSTPONED)
+        assert (verdict.retry, verdict.status) == (False, Status.POSTPONED)
         # The same error again does not cut the wait short and asks for nothing new.
         assert len(batch_jobs(database, session)) == 1
 

@@ -76,10 +76,10 @@ def test_a_request_goes_after_the_pass_that_preflight_waited_for(database: Datab
         with in_background(play.work_one):
             answer = play.gateway.preflight(session, wait=LONG)
         assert (answer.go, answer.over_threshold, answer.changed) == (True, False, True)
-        assert answer.compaction.outcome == "compacted"
+        assert answer.outcome == "compacted"
         after = play.gateway.load_context(session)
         assert after.tokens == answer.tokens < 4000
-        assert len(after.messages) == answer.compaction.messages_after < len(before.messages)
+        assert len(after.messages) == answer.messages_after < len(before.messages)
         assert [row.kind for row in play.view(session) if row.kind.is_marker] == [Kind.BATCH]
         # Everything is stored still.
         assert len([row for row in play.everything(session) if row.message is not None]) == 64
@@ -122,14 +122,14 @@ def test_a_failure_holds_back_until_a_person_asks(database: Database) -> None:
         in_background(play.work_one),
     ):
         answer = play.gateway.preflight(session, wait=LONG)
-        assert (answer.go, answer.compaction.status) == (True, Status.FAILED)
+        assert (answer.go, answer.status) == (True, Status.FAILED)
         asked = len(model.requests)
         play.gateway.finalize_turn(session, turn(16))
         # Here no model is configured, so it is the worker that knows of the cooldown.
         held = play.gateway.preflight(session, wait=LONG)
-        assert held.compaction.outcome == "suppressed"
-        assert held.held_by is not None
-        assert held.held_by.guard is GuardName.COOLDOWN
+        assert held.outcome == "suppressed"
+        assert held.suppressed_by is not None
+        assert held.suppressed_by.guard is GuardName.COOLDOWN
         assert held.go
         assert len(model.requests) == asked
         assert not play.gateway.compact(session, wait=LONG).changed

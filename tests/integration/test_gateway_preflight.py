@@ -53,7 +53,7 @@ class TestBelowTheThreshold:
             answer = gateway.preflight(session, tokens=tokens, wait=LONG)
             assert answer.go
             assert not answer.over_threshold
-            assert answer.compaction.status is Status.NOT_NEEDED
+            assert answer.status is Status.NOT_NEEDED
             assert (answer.threshold, answer.passes, answer.changed) == (THRESHOLD, 0, False)
         assert contents(database) == before
 
@@ -79,7 +79,7 @@ class TestBelowTheThreshold:
             )
         answer = gateway.preflight("s")
         assert answer.threshold is None
-        assert answer.compaction.status is Status.NOT_NEEDED
+        assert answer.status is Status.NOT_NEEDED
 
 
 class TestOverTheThreshold:
@@ -90,7 +90,7 @@ class TestOverTheThreshold:
         for _ in range(3):
             answer = gateway.preflight(session)
             assert (answer.go, answer.fits, answer.pending) == (False, True, True)
-            assert answer.compaction.status is Status.PENDING
+            assert answer.status is Status.PENDING
             assert "not done yet" in answer.reason
         (job,) = batch_jobs(database, session)
         assert (job.state, job.trigger, job.queue) == (JobState.DUE, "preflight", "batch")
@@ -102,7 +102,7 @@ class TestOverTheThreshold:
         session = grown(gateway, 5000)
         answer = gateway.preflight(session, wait=SHORT)
         assert (answer.go, answer.pending, answer.passes) == (False, True, 0)
-        assert answer.tokens == answer.tokens_before
+        assert answer.tokens == answer.tokens_asked
 
     def test_a_pass_that_is_waited_for_lets_the_request_go(
         self, gateway: Gateway, database: Database
@@ -113,8 +113,8 @@ class TestOverTheThreshold:
             answer = gateway.preflight(session, wait=LONG)
         assert answer.go
         assert (answer.passes, answer.changed) == (1, True)
-        assert (answer.tokens_before, answer.tokens) == (stored, stored - 3000)
-        done = answer.compaction
+        assert (answer.tokens_asked, answer.tokens) == (stored, stored - 3000)
+        done = answer
         assert done.status is Status.CHANGED
         assert (done.messages_before, done.messages_after) == (10, 4)
         assert (done.tokens_before, done.tokens_after) == (stored, stored - 3000)
@@ -125,7 +125,7 @@ class TestOverTheThreshold:
         session = grown(gateway, 5000)
         with scripted(database, compacts(6, 3000)):
             answer = gateway.preflight(session, tokens=6500, wait=LONG)
-        assert (answer.tokens_before, answer.tokens, answer.go) == (6500, 3500, True)
+        assert (answer.tokens_asked, answer.tokens, answer.go) == (6500, 3500, True)
 
     def test_passes_go_on_while_they_make_progress_up_to_the_limit_of_a_turn(
         self, gateway: Gateway, database: Database
@@ -135,7 +135,7 @@ class TestOverTheThreshold:
             answer = gateway.preflight(session, wait=LONG)
             assert (answer.passes, answer.go) == (3, True)
             assert answer.over_threshold
-            assert answer.compaction.status is Status.SPENT
+            assert answer.status is Status.SPENT
             again = gateway.preflight(session, wait=LONG)
             assert (again.passes, again.go, again.over_threshold) == (0, True, True)
         # The next turn has passes of its own.
@@ -157,10 +157,10 @@ class TestOverTheThreshold:
         with scripted(database, Ends(outcome)):
             answer = gateway.preflight(session, wait=LONG)
             assert (answer.go, answer.over_threshold, answer.changed) == (True, True, False)
-            assert answer.compaction.status is Status.UNCHANGED
+            assert answer.status is Status.UNCHANGED
             assert outcome in answer.reason
             again = gateway.preflight(session, wait=LONG)
-            assert again.compaction.status is Status.SPENT
+            assert again.status is Status.SPENT
             assert again.go
 
     def test_too_little_progress_ends_it(self, gateway: Gateway, database: Database) -> None:
@@ -168,7 +168,7 @@ class TestOverTheThreshold:
         with scripted(database, Ends("pruned_enough", 0, 500)):
             answer = gateway.preflight(session, wait=LONG)
         assert (answer.passes, answer.changed, answer.go) == (1, True, True)
-        assert not answer.compaction.smaller
+        assert not answer.smaller
 
     def test_a_failed_pass_leaves_everything_and_lets_the_request_go(
         self, gateway: Gateway, database: Database
@@ -177,14 +177,14 @@ class TestOverTheThreshold:
         with scripted(database, Ends("failed", error_class="auth")):
             answer = gateway.preflight(session, wait=LONG)
         assert (answer.go, answer.passes, answer.changed) == (True, 0, False)
-        assert answer.compaction.status is Status.FAILED
+        assert answer.status is Status.FAILED
         assert "auth" in answer.reason
 
     def test_a_dead_job_counts_as_failed(self, gateway: Gateway, database: Database) -> None:
         session = grown(gateway, 5000)
         with scripted(database, Dies()):
             answer = gateway.preflight(session, wait=LONG)
-        assert answer.compaction.status is Status.FAILED
+        assert answer.status is Status.FAILED
 
     def test_more_than_the_window_does_not_go(self, gateway: Gateway, database: Database) -> None:
         session = grown(gateway, 5000)
@@ -216,8 +216,8 @@ class TestWaiting:
         session = grown(gateway, 5000)
         with scripted(database, Waits(600_000)):
             answer = gateway.preflight(session, wait=LONG)
-        assert answer.compaction.status is Status.POSTPONED
-        assert 590_000 < answer.compaction.left_ms <= 600_000
+        assert answer.status is Status.POSTPONED
+        assert 590_000 < answer.left_ms <= 600_000
         assert (answer.go, answer.pending) == (True, True)
         assert "server_error" in answer.reason
 
@@ -228,7 +228,7 @@ class TestWaiting:
         waits = Waits(600_000, outcome=None, error_class="breaker_open")
         with scripted(database, waits):
             answer = gateway.preflight(session, wait=LONG)
-        assert answer.compaction.error_class == "breaker_open"
+        assert answer.error_class == "breaker_open"
 
     def test_does_not_wait_for_a_placeholder_to_be_healed(
         self, gateway: Gateway, database: Database
@@ -238,7 +238,7 @@ class TestWaiting:
         with scripted(database, healing):
             answer = gateway.preflight(session, wait=LONG)
         assert (answer.go, answer.passes) == (True, 1)
-        assert answer.compaction.status is Status.CHANGED
+        assert answer.status is Status.CHANGED
 
     def test_joins_a_pass_that_runs_without_asking_for_another(
         self, gateway: Gateway, database: Database
@@ -313,10 +313,10 @@ class TestGuards:
         hold(database, session, GuardName.COOLDOWN, detail="timeout", hold_ms=600_000)
         answer = gateway.preflight(session, wait=LONG)
         assert (answer.go, answer.over_threshold) == (True, True)
-        assert answer.compaction.status is Status.HELD_BACK
-        assert answer.held_by is not None
-        assert answer.held_by.guard is GuardName.COOLDOWN
-        assert 590_000 < answer.held_by.left_ms <= 600_000
+        assert answer.status is Status.SUPPRESSED
+        assert answer.suppressed_by is not None
+        assert answer.suppressed_by.guard is GuardName.COOLDOWN
+        assert 590_000 < answer.suppressed_by.left_ms <= 600_000
         assert "timeout" in answer.reason
         assert batch_jobs(database, session) == []
 
@@ -346,7 +346,7 @@ class TestGuards:
                 subject=present,
                 hold_ms=600_000,
             )
-        assert gateway.preflight(session).held_by is not None
+        assert gateway.preflight(session).suppressed_by is not None
         with database.write() as connection:
             guards.put(
                 connection,
@@ -364,7 +364,7 @@ class TestGuards:
         session = grown(gateway, 5000)
         with scripted(database, Ends("suppressed")):
             answer = gateway.preflight(session, wait=LONG)
-        assert answer.compaction.status is Status.HELD_BACK
+        assert answer.status is Status.SUPPRESSED
         assert (answer.go, answer.passes) == (True, 0)
 
     def test_the_main_switch_stops_it(self, database: Database) -> None:
@@ -372,8 +372,8 @@ class TestGuards:
             session = grown(gateway, 5000)
             answer = gateway.preflight(session, wait=LONG)
         assert answer.go
-        assert answer.held_by is not None
-        assert answer.held_by.guard is None
+        assert answer.suppressed_by is not None
+        assert answer.suppressed_by.guard is None
         assert "switched off" in answer.reason
 
 
@@ -402,7 +402,7 @@ class TestStuckSessions:
         assert error.compaction.changed
         assert str(error.sentence) in str(error)
         # Nobody asks again in this turn.
-        assert gateway.preflight(session).compaction.status is Status.SPENT
+        assert gateway.preflight(session).status is Status.SPENT
 
     def test_do_not_raise_when_the_request_may_go(
         self, gateway: Gateway, database: Database
@@ -412,7 +412,7 @@ class TestStuckSessions:
         with scripted(database, compacts(2, stored - THRESHOLD + 1)):
             answer = gateway.preflight(session, wait=LONG)
         assert answer.go
-        assert answer.compaction.stuck
+        assert answer.stuck
 
 
 class TestManagedSessions:
@@ -420,7 +420,7 @@ class TestManagedSessions:
         session = grown(gateway, 5000)
         opened = gateway.open_session("s", managed_by="codex")
         assert opened.managed_by == "codex"
-        assert gateway.preflight(session, wait=LONG).compaction.status is Status.NOT_NEEDED
+        assert gateway.preflight(session, wait=LONG).status is Status.NOT_NEEDED
         answer = gateway.preflight(session, tokens=5000, wait=LONG)
         assert answer.go
         assert "Codex" in answer.reason

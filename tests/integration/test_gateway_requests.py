@@ -55,7 +55,7 @@ class TestHygiene:
             assert gateway.hygiene(session).status is Status.PENDING
             hold(database, session, GuardName.COOLDOWN, hold_ms=300_000)
             # A guard that is set later does not call a job back: its worker will see.
-            assert gateway.hygiene(session).status is Status.HELD_BACK
+            assert gateway.hygiene(session).status is Status.SUPPRESSED
 
     def test_by_count_asks_past_every_guard_and_takes_the_session_from_a_micro_job(
         self, database: Database
@@ -91,7 +91,7 @@ class TestHygiene:
     def test_by_count_stops_with_the_main_switch(self, database: Database) -> None:
         with door(database, hygiene_hard_message_limit=10, enabled=False) as gateway:
             session = grown(gateway, 500, rows=10)
-            assert gateway.hygiene(session).status is Status.HELD_BACK
+            assert gateway.hygiene(session).status is Status.SUPPRESSED
         assert batch_jobs(database, session) == []
 
     def test_asks_for_one_pass_a_call_and_joins_one_that_runs(self, database: Database) -> None:
@@ -270,7 +270,7 @@ class TestAPlugin:
         session = grown(gateway, 500)
         hold(database, session, GuardName.POOR_PASSES, count=2, hold_ms=300_000)
         held = gateway.request_compaction(session)
-        assert held.status is Status.HELD_BACK
+        assert held.status is Status.SUPPRESSED
         assert 290_000 < held.left_ms <= 300_000
         assert guard(database, session, GuardName.ENGINE_REQUEST) is None
 

@@ -35,8 +35,7 @@ from workers.counting import count_tries
 from workers.local_summariser import LocalSummariser
 from workers.retention import forget
 from workers.runtime.context import Workshop
-from workers.settings import RetentionSettings, Settings
-from workers.settings_file import SettingsSource
+from workers.settings import RetentionSettings, Settings, SettingsSource
 
 DAY = 86_400_000
 PAIR = "prometheus:a long password"

@@ -52,8 +52,7 @@ from workers.rates import Limits
 from workers.retry import RetryPolicy
 from workers.routes import route_name
 from workers.runtime.pass_context import PassResult
-from workers.settings import Settings
-from workers.settings_file import SettingsSource
+from workers.settings import Settings, SettingsSource
 from workers.summariser.build import FollowingSummariser
 from workers.summariser.client import OpenAISummariser
 from workers.summarising import ErrorClass

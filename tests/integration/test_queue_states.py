@@ -13,8 +13,7 @@ from tests.stored_session import StoredSession
 from workers.local_summariser import LocalSummariser
 from workers.runtime.context import Workshop
 from workers.runtime.jobs import NotClaimed, work_next
-from workers.settings import Settings
-from workers.settings_file import SettingsSource
+from workers.settings import Settings, SettingsSource
 
 
 @pytest.fixture

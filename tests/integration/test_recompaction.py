@@ -24,8 +24,7 @@ from workers.recompaction import RunStateError, feed
 from workers.reconcile import reconcile
 from workers.runtime.context import Workshop
 from workers.runtime.jobs import Worked, work_next
-from workers.settings import CompressionSettings, Settings, WorkerSettings
-from workers.settings_file import SettingsSource
+from workers.settings import CompressionSettings, Settings, SettingsSource, WorkerSettings
 from workers.summarising import ErrorClass, Reply, SummariserError, SummaryRequest
 from workers.triggers import Trigger
 

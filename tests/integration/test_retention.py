@@ -21,8 +21,7 @@ from tests.stored_session import StoredSession, later
 from workers.local_summariser import LocalSummariser
 from workers.retention import Forgotten, forget
 from workers.runtime.context import Workshop
-from workers.settings import RetentionSettings, Settings
-from workers.settings_file import SettingsSource
+from workers.settings import RetentionSettings, Settings, SettingsSource
 
 DAY = 86_400_000
 ANSWER = StoredAnswer("text", "model", None, None, 0)

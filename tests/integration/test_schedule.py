@@ -24,8 +24,7 @@ from tests.integration.test_workers import Host, end, open_jobs, wait_until_quie
 from tests.play import Play, Turn, playing
 from tests.processes import Processes
 from tests.waiting import wait_until
-from workers.settings import ScheduleSettings, Settings, WorkerSettings
-from workers.settings_file import SettingsSource
+from workers.settings import ScheduleSettings, Settings, SettingsSource, WorkerSettings
 
 IDLE: dict[str, Any] = {
     "protect_last_n": 4,

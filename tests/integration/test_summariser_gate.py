@@ -28,8 +28,7 @@ from tests.stored_session import later
 from workers.breaker import FIRST_OPEN_MS, LOOK_AGAIN_MS, LOOK_SOON_MS, OPEN_AFTER
 from workers.endpoints import SummariserSettings, chain_fingerprint
 from workers.gate import SharedGate
-from workers.settings import Settings
-from workers.settings_file import SettingsSource
+from workers.settings import Settings, SettingsSource
 from workers.summariser.build import FollowingSummariser
 from workers.summarising import (
     ErrorClass,

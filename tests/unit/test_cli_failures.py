@@ -11,7 +11,7 @@ from afterturn.exits import CommandError, Exit
 from afterturn.failures import explain
 from storage.engine import Database, open_database
 from storage.errors import DatabaseUnavailable, SchemaOutdated, SessionNotFound
-from workers.setting_errors import Problem, SettingsError
+from workers.settings.base import Problem, SettingsError
 
 
 @pytest.mark.parametrize(

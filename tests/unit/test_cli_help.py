@@ -170,4 +170,4 @@ def test_the_package_has_no_other_names() -> None:
     import afterturn
 
     with pytest.raises(AttributeError, match="nonsense"):
-        _ = afterturn.nonsense
+        _ = afterturn.nonsense  # type: ignore[attr-defined]

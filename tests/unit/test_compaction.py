@@ -6,12 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from producers import Compaction, CompressionStuck, Hold, Status
+from producers import ApiErrorKind, Compaction, CompressionStuck, Hold, Status
+from producers.measure import Size
 from storage.guards import GuardName
+
+SIZE = Size(
+    tokens=9000, messages=40, threshold=4000, hygiene=8000, window=10_000, message_limit=5000
+)
 
 NOW = Compaction(
     Status.CHANGED,
     None,
+    SIZE,
     messages_before=100,
     messages_after=40,
     tokens_before=9000,
@@ -50,18 +56,18 @@ def test_a_request_that_came_to_nothing_does_not_take_from_what_was_done() -> No
     hold = Hold("cooldown after a failure", GuardName.COOLDOWN, 5000)
     nothing = replace(
         NOW,
-        status=Status.HELD_BACK,
+        status=Status.SUPPRESSED,
         passes=0,
         changed=False,
         messages_before=40,
         tokens_before=4000,
         outcome=None,
-        held_by=hold,
+        suppressed_by=hold,
         left_ms=5000,
     )
     both = NOW.then(nothing)
-    assert (both.status, both.passes, both.changed, both.held_by) == (
-        Status.HELD_BACK,
+    assert (both.status, both.passes, both.changed, both.suppressed_by) == (
+        Status.SUPPRESSED,
         1,
         True,
         hold,
@@ -87,12 +93,15 @@ def test_a_request_that_came_to_nothing_does_not_take_from_what_was_done() -> No
             "the pass waits for 600 s after breaker_open",
         ),
         (
-            Status.HELD_BACK,
-            {"held_by": Hold("cooldown", GuardName.COOLDOWN, 1_234_000), "left_ms": 1_234_000},
-            "held back for 1,234 s: cooldown",
+            Status.SUPPRESSED,
+            {
+                "suppressed_by": Hold("cooldown", GuardName.COOLDOWN, 1_234_000),
+                "left_ms": 1_234_000,
+            },
+            "suppressed for 1,234 s: cooldown",
         ),
-        (Status.HELD_BACK, {"held_by": Hold("switched off")}, "held back: switched off"),
-        (Status.HELD_BACK, {}, "held back by a guard"),
+        (Status.SUPPRESSED, {"suppressed_by": Hold("switched off")}, "suppressed: switched off"),
+        (Status.SUPPRESSED, {}, "suppressed by a guard"),
     ],
 )
 def test_it_says_why_in_words(status: Status, facts: dict[str, object], words: str) -> None:
@@ -104,7 +113,44 @@ def test_every_status_has_words() -> None:
 
 
 def test_a_stuck_session_says_so_to_gateway_and_user() -> None:
-    stuck = CompressionStuck("s", 9000, 4000, replace(NOW, tokens_after=8900))
+    stuck = CompressionStuck("s", replace(NOW, tokens_after=8900))
     assert "session 's': 8,900 of 9,000 tokens are left" in str(stuck)
     assert "start a new one" in stuck.sentence
     assert stuck.compaction.tokens_after == 8900
+    assert (stuck.tokens, stuck.threshold) == (9000, 4000)
+
+
+@pytest.mark.parametrize(
+    ("status", "tokens", "messages", "go"),
+    [
+        (Status.NOT_NEEDED, 3999, 40, True),
+        (Status.CHANGED, 3999, 40, True),
+        (Status.PENDING, 3999, 40, True),
+        (Status.PENDING, 4000, 40, False),
+        (Status.PENDING, 10, 5000, False),
+        (Status.POSTPONED, 4000, 40, True),
+        (Status.SUPPRESSED, 10_000, 40, True),
+        (Status.SUPPRESSED, 10_001, 40, False),
+        (Status.SPENT, 10, 5000, True),
+        (Status.FAILED, 10_001, 40, False),
+    ],
+)
+def test_a_request_may_go_below_the_limits_or_where_it_fits_and_no_pass_is_to_come(
+    status: Status, tokens: int, messages: int, go: bool
+) -> None:
+    size = replace(SIZE, tokens=tokens, messages=messages)
+    assert replace(NOW, status=status, size=size).go is go
+
+
+def test_a_request_is_sent_again_only_after_a_recognised_error_and_with_less() -> None:
+    kind = ApiErrorKind.CONTEXT_OVERFLOW
+    assert not NOW.retry
+    assert replace(NOW, kind=kind).retry
+    assert not replace(NOW, kind=kind, changed=False).retry
+    assert replace(NOW, kind=kind, changed=False, max_output=100).retry
+
+
+def test_figures_of_the_size_are_read_from_the_result() -> None:
+    assert (NOW.tokens, NOW.threshold, NOW.window) == (9000, 4000, 10_000)
+    assert NOW.over_threshold
+    assert NOW.fits

@@ -8,8 +8,7 @@ import pytest
 
 from afterturn.reporting.course import Bounds, Course, Prices, Side, follow
 from storage.ledger import PassFigures, RowFigures
-from workers.price_settings import ModelPrice, PriceSettings
-from workers.prices import cost, price_of
+from workers.settings.prices import ModelPrice, PriceSettings, cost, price_of
 
 BOUNDS = Bounds(threshold=10_000, head=500, tail=2_000)
 NOTHING = Prices()

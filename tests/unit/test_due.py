@@ -9,7 +9,6 @@ import pytest
 from storage.guards import GuardName, GuardRecord
 from tests.session_records import session_record
 from workers.calibration import Calibration
-from workers.compression_settings import CompressionSettings
 from workers.due import (
     Load,
     Restraints,
@@ -19,6 +18,7 @@ from workers.due import (
     present_turn,
     triggers_met,
 )
+from workers.settings import CompressionSettings
 from workers.triggers import Trigger
 
 OURS = 11

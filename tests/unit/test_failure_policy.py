@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from workers.batch import failure_policy
 from workers.batch.failure_policy import AskAgain, GiveUp
-from workers.compression_settings import CompressionSettings
 from workers.retry import RetryPolicy
+from workers.settings import CompressionSettings
 from workers.summarising import ErrorClass, SummariserError
 from workers.triggers import RULES, Trigger
 

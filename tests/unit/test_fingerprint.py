@@ -8,8 +8,7 @@ import pytest
 
 from workers.endpoints import SummariserSettings, chain_fingerprint
 from workers.local_summariser import LocalSummariser
-from workers.settings import Settings
-from workers.settings_file import SettingsSource
+from workers.settings import Settings, SettingsSource
 from workers.summariser.build import FollowingSummariser
 
 ONE: dict[str, Any] = {"base_url": "http://models.example:8000/v1", "model": "small"}

@@ -8,8 +8,8 @@ import pytest
 
 from storage.guards import GuardName, GuardRecord
 from tests.session_records import session_record
-from workers.compression_settings import CompressionSettings
 from workers.holds import Hold, held_back
+from workers.settings import CompressionSettings
 from workers.triggers import RULES, Trigger
 
 OURS, ANOTHER = 11, 12

@@ -9,9 +9,9 @@ import pytest
 from storage.guards import GuardName, GuardRecord
 from tests.session_records import session_record
 from workers.calibration import Calibration
-from workers.compression_settings import CompressionSettings
 from workers.due import Restraints
 from workers.idle import Look, idle_look
+from workers.settings import CompressionSettings
 
 OURS = 11
 

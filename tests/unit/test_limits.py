@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from tests.session_records import session_record
-from workers.compression_settings import CompressionSettings
 from workers.limits import (
     DEFAULT_WINDOW,
     hygiene_limit,
@@ -17,6 +16,7 @@ from workers.limits import (
     session_window,
     usable_window,
 )
+from workers.settings import CompressionSettings
 from workers.threshold import NoUsableWindowError
 
 GPT = "gpt-5.6"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.session_records import session_record
-from workers.compression_settings import CompressionSettings
 from workers.managed import ManagedBy, managed_by, openai_compacts
+from workers.settings import CompressionSettings
 
 NATIVE = CompressionSettings(codex_responses_native=True)
 NOT_NATIVE = CompressionSettings()

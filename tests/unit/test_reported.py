@@ -10,8 +10,8 @@ import pytest
 from storage.events import Report
 from tests.session_records import session_record
 from workers.calibration import Calibration
-from workers.compression_settings import CompressionSettings
 from workers.reported import counted_prompt, current_prompt, recalibrated
+from workers.settings import CompressionSettings
 
 SETTINGS = CompressionSettings()
 KNOWN = Calibration().updated(20_000, 30_000, window=200_000).dump()

@@ -8,7 +8,6 @@ from kombu.transport import TRANSPORT_ALIASES
 from pydantic import ValidationError
 from sqlalchemy import make_url
 
-from workers.setting_rows import SettingRow, as_markdown, describe_settings
 from workers.settings import (
     CompressionSettings,
     Endpoint,
@@ -21,6 +20,7 @@ from workers.settings import (
     resolve_chain,
     resolve_endpoint,
 )
+from workers.settings.describe import SettingRow, as_markdown, describe_settings
 from workers.urls import BROKER_SCHEMES, masked_url
 
 OPENAI = {"OPENAI_API_KEY": "sk-first"}

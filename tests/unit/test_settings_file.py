@@ -10,11 +10,15 @@ from typing import Any
 import pytest
 
 import afterturn
-from workers.setting_rows import describe_settings
-from workers.settings import CompressionSettings, Settings
-from workers.settings_file import SettingsError, SettingsSource, load_settings
-from workers.settings_problems import nearest_key
-from workers.settings_yaml import dotted, read_document
+from workers.settings import (
+    CompressionSettings,
+    Settings,
+    SettingsError,
+    SettingsSource,
+    load_settings,
+)
+from workers.settings.describe import describe_settings, nearest_key
+from workers.settings.document import dotted, read_document
 
 EXAMPLE = Path(afterturn.__file__).parent / "config.example.yaml"
 

@@ -10,9 +10,9 @@ from storage.endpoints import EndpointState
 from storage.guards import GuardName, GuardRecord
 from tests.session_records import session_record
 from workers.calibration import Calibration
-from workers.compression_settings import CompressionSettings
 from workers.due import Load, Restraints
 from workers.holds import Hold
+from workers.settings import CompressionSettings
 from workers.standings import MICRO, PRUNE, Standing, nobody_answers, standings
 from workers.triggers import Trigger
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workers.compression_settings import CompressionSettings
+from workers.settings import CompressionSettings
 from workers.threshold import (
     NoUsableWindowError,
     Threshold,

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from producers.windows import MOST_TOKENS, WindowError, check_window
+from producers.arguments import MAX_TOKENS, WindowError, check_window
 
 
 @pytest.mark.parametrize(
     ("window", "reserve"),
-    [(None, None), (None, 16_384), (2, None), (MOST_TOKENS, 0), (8_192, 8_190)],
+    [(None, None), (None, 16_384), (2, None), (MAX_TOKENS, 0), (8_192, 8_190)],
 )
 def test_windows_with_room_and_those_left_out_pass(window: int | None, reserve: int | None) -> None:
     check_window(context_window=window, reserved_output=reserve)

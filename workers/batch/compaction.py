@@ -21,7 +21,6 @@ from workers.batch.plan import BatchPlan
 from workers.batch.span import CompactionOptions, Span
 from workers.batch_prompts import BATCH_TEMPLATE_VERSION
 from workers.calibration import Calibration
-from workers.compression_settings import CompressionSettings
 from workers.holds import MOST_POOR_PASSES
 from workers.limits import session_threshold
 from workers.marker import frame_tokens
@@ -34,6 +33,7 @@ from workers.runtime.commit import (
     view_facts,
 )
 from workers.runtime.pass_context import PassResult
+from workers.settings.compression import CompressionSettings
 from workers.threshold import NoUsableWindowError
 from workers.tokens import estimate_text
 from workers.triggers import BATCH_QUEUE, RULES, Trigger

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from workers.compression_settings import CompressionSettings
 from workers.retry import RetryPolicy
+from workers.settings import CompressionSettings
 from workers.summarising import ErrorClass, SummariserError
 from workers.triggers import TriggerRules
 

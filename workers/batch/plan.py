@@ -14,11 +14,11 @@ from storage.rows import Row
 from storage.sessions import SessionRecord
 from storage.summaries import SummaryKind
 from workers.batch.span import CompactionOptions, Span, divide
-from workers.compression_settings import CompressionSettings
 from workers.headings import as_progress
 from workers.limits import region_rules, session_threshold, session_window
 from workers.regions import Regions
 from workers.runtime.context import Workshop
+from workers.settings import CompressionSettings
 from workers.threshold import NoUsableWindowError, Threshold
 from workers.tokens import estimate_text
 from workers.triggers import TriggerRules

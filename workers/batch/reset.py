@@ -18,11 +18,11 @@ from storage.summaries import SummaryKind, SummaryRecord
 from workers.batch.compaction import LOCAL, Substitute, end_of_job, smallest, substitute
 from workers.batch.plan import NothingToCompact
 from workers.batch.span import Span
-from workers.compression_settings import CompressionSettings
 from workers.limits import region_rules, session_threshold
 from workers.regions import RegionRules, head_end
 from workers.runtime.commit import Change, Transaction, view_facts
 from workers.runtime.pass_context import PassResult
+from workers.settings import CompressionSettings
 from workers.threshold import NoUsableWindowError
 from workers.transcript import is_system, tool_groups
 

@@ -19,7 +19,6 @@ from storage.guards import GuardName, GuardRecord
 from storage.micro_reads import MicroState, View, read_view
 from storage.rows import Kind, Row
 from storage.sessions import SessionRecord
-from workers.compression_settings import CompressionSettings
 from workers.due import Restraints, least_for_micro, micro_may_run
 from workers.exchanges import Exchange, Found, LookFurther, TooLittle, Unit, find_exchanges
 from workers.limits import region_rules, session_threshold
@@ -28,6 +27,7 @@ from workers.prompts import TEMPLATE_VERSION
 from workers.redaction import redact
 from workers.regions import RegionRules, head_end, tail_start
 from workers.runtime.answer_store import question_key
+from workers.settings import CompressionSettings
 from workers.summarising import Passage, SummaryRequest, Task
 from workers.threshold import NoUsableWindowError
 from workers.tokens import estimate_text

@@ -9,8 +9,8 @@ from storage.engine import Database
 from storage.guards import GuardName
 from storage.messages import Amount
 from storage.sessions import SessionRecord
-from workers.compression_settings import CompressionSettings
 from workers.limits import session_window
+from workers.settings.compression import CompressionSettings
 
 
 def set_mark(

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from storage.errors import InputError
+
 _HANDLE = re.compile(r"out-(0|[1-9][0-9]{0,17})-(0|[1-9][0-9]{0,17})")
 
 
-class HandleError(ValueError):
+class HandleError(InputError):
     """That is no handle of tool output. One stands in the note that took the output's place."""
 
     def __init__(self, given: str) -> None:

@@ -12,11 +12,11 @@ from storage.pruned import ShortForm
 from storage.rows import Row
 from storage.sessions import SessionRecord
 from workers.batch.span import CompactionOptions, divide
-from workers.compression_settings import CompressionSettings
 from workers.limits import region_rules, session_threshold
 from workers.pruning.forms import Registry
 from workers.pruning.rules import PruneRules, Shortened, shorten
 from workers.regions import RegionRules
+from workers.settings import CompressionSettings
 from workers.threshold import NoUsableWindowError, Threshold
 from workers.transcript import ToolGroup, tool_groups
 from workers.triggers import TriggerRules

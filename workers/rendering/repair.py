@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
+from storage.errors import InputError
 from storage.rows import Kind, Message, Row
 from workers.marker import frame
 from workers.rendering.calls import Call, answered_id, calls_of, parts_of
@@ -17,7 +18,7 @@ from workers.rendering.lines import OPENING_LINE, STUB_RESULT
 from workers.transcript import SYSTEM_ROLES, ToolGroup, tool_groups
 
 
-class RenderingError(ValueError):
+class RenderingError(InputError):
     """A row cannot be rendered because it was loaded without its text; load the view with texts.
 
     `position` is the row's place in its session.

@@ -13,7 +13,7 @@ from random import Random
 from storage.engine import Database
 from workers.retry import RetryPolicy
 from workers.runtime.scheduling import Finished, RoundRobin
-from workers.settings_file import SettingsSource
+from workers.settings import SettingsSource
 from workers.summarising import Summariser
 
 

@@ -12,8 +12,8 @@ from storage.jobs import Claim, DueJob
 from storage.outcomes import Outcome
 from storage.sessions import SessionRecord
 from storage.signals import Signal
-from workers.compression_settings import CompressionSettings
 from workers.runtime.context import Workshop
+from workers.settings.compression import CompressionSettings
 from workers.summarising import ErrorClass, SummariserError
 
 

@@ -10,8 +10,7 @@ from workers.gate import Gate
 from workers.local_summariser import LocalSummariser
 from workers.rates import Limits
 from workers.routes import route_name
-from workers.settings import Settings
-from workers.settings_file import SettingsSource
+from workers.settings import Settings, SettingsSource
 from workers.summariser.chain import Link, ask_chain, why_closed
 from workers.summarising import ErrorClass, Reply, Summariser, SummariserError, SummaryRequest
 

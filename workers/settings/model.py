@@ -6,34 +6,11 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
-from workers.compression_settings import CompressionSettings
-from workers.endpoints import (
-    Endpoint,
-    EndpointError,
-    FallbackSettings,
-    SummariserSettings,
-    resolve_chain,
-    resolve_endpoint,
-)
-from workers.price_settings import PriceSettings
-from workers.setting_types import Allowed, Block, Seconds, Unit
+from workers.endpoints import SummariserSettings
+from workers.settings.base import Allowed, Block, Seconds, Unit
+from workers.settings.compression import CompressionSettings
+from workers.settings.prices import PriceSettings
 from workers.urls import broker_url, database_url, default_database_url
-
-__all__ = [
-    "AuxiliarySettings",
-    "CompressionSettings",
-    "Endpoint",
-    "EndpointError",
-    "FallbackSettings",
-    "PriceSettings",
-    "RetentionSettings",
-    "ScheduleSettings",
-    "Settings",
-    "SummariserSettings",
-    "WorkerSettings",
-    "resolve_chain",
-    "resolve_endpoint",
-]
 
 _HOUR = 3600
 _DAY = 24 * _HOUR
@@ -156,7 +133,7 @@ class RetentionSettings(Block):
 
 
 class Settings(Block):
-    """Everything that may be configured, each value checked (ENGINE.md §13).
+    """Everything that may be configured, each value checked.
 
     Keys of model endpoints are no settings: they come from the environment when an endpoint is
     resolved. Neither URL shows in `repr`, as they may hold passwords.

@@ -1,4 +1,4 @@
-"""Fetch what stands behind a note in the context: old tool output, arguments or images."""
+"""Read a session: the context for a model, and the original behind a note in it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,44 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from storage import pruned
+from storage import messages, pruned
 from storage.errors import StorageError
 from storage.rows import Message
+from storage.sessions import SessionRecord
 from workers.pruning.calls import calls_of
 from workers.pruning.handles import Handle
+from workers.rendering import Dialect, render
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The live view of a session, rendered.
+
+    `messages` are the provider's messages, `system` the text blocks of the system text where the
+    dialect wants it apart (`anthropic`), else empty. `tokens` is our estimate of the view. Pass
+    `revision` back with the usage that the provider reports. `omitted` are the positions of rows
+    that no provider would take, such as a tool result without its call.
+    """
+
+    dialect: Dialect
+    messages: list[dict[str, Any]]
+    system: list[dict[str, Any]]
+    tokens: int
+    revision: int
+    omitted: tuple[int, ...]
+
+
+def load_context(connection: Connection, record: SessionRecord, dialect: Dialect) -> Context:
+    """Read the live view of a session and render it."""
+    view = render(messages.read_view(connection, record.key), dialect)
+    return Context(
+        dialect=dialect,
+        messages=view.messages,
+        system=view.system,
+        tokens=record.live_tokens,
+        revision=record.revision,
+        omitted=view.omitted,
+    )
 
 
 class OutputNotFound(StorageError):
@@ -41,8 +74,8 @@ class Output:
     pruned: bool
 
 
-def fetch(connection: Connection, *, owner: str, handle: str) -> Output:
-    """The owner's message that a handle names. Raises `HandleError` and `OutputNotFound`."""
+def fetch_output(connection: Connection, *, owner: str, handle: str) -> Output:
+    """Return the owner's message that a handle names. Raises `HandleError` and `OutputNotFound`."""
     named = Handle.parse(handle)
     found = pruned.find_original(
         connection, owner=owner, key=named.session_key, position=named.position

@@ -1,4 +1,4 @@
-"""Block `prices`: what models cost, for estimates and reports."""
+"""Block `prices`: what models cost, and what so many tokens of one cost."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from workers.setting_types import Allowed, Block
+from workers.settings.base import Allowed, Block
 
 _MOST = 100_000
+_MILLION = 1_000_000
 
 
 class ModelPrice(Block):
@@ -41,3 +42,18 @@ class PriceSettings(Block):
         description="Prices of a million tokens by model; the longest part of its name that "
         "matches counts. Reports and estimates show money where they know them.",
     )
+
+
+def price_of(prices: PriceSettings, model: str) -> ModelPrice | None:
+    """Return the price of a model: of the longest key that is a part of its name, else None."""
+    matching = [key for key in prices.models if key.lower() in model.lower()]
+    return prices.models[max(matching, key=len)] if matching else None
+
+
+def cost(
+    price: ModelPrice, *, prompt_tokens: int = 0, cached_tokens: int = 0, answer_tokens: int = 0
+) -> float:
+    """Return what these tokens cost; `cached_tokens` are beside `prompt_tokens`, not among them."""
+    cached = price.input if price.cached_input is None else price.cached_input
+    whole = prompt_tokens * price.input + cached_tokens * cached + answer_tokens * price.output
+    return whole / _MILLION

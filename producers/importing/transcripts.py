@@ -1,21 +1,34 @@
-"""Sessions in a file of JSON lines: chat transcripts, or exports of Hermes Agent."""
+"""Read a file: JSON lines of chat transcripts or exports of Hermes Agent, or its `state.db`."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from producers.importing.files import ImportRefused
-from producers.importing.hermes_rows import at_ms
-from producers.importing.lineage import trace
-from producers.importing.source import BadRow, SourceRow, SourceSession, SourceSummary
+from producers.importing.hermes import at_ms, hermes_session, text_of
+from producers.importing.source import (
+    BadRow,
+    ImportRefused,
+    SourceRow,
+    SourceSession,
+    SourceSummary,
+)
 from producers.importing.summaries import shown_summary
 
 _HERMES = frozenset({"started_at", "message_count", "user_id", "session_key", "end_reason"})
 """Fields of a session that only exports of Hermes Agent have."""
+
+
+class Format(StrEnum):
+    """LINES: one session a line, as chat messages or as Hermes Agent exports them. STATE: a
+    `state.db` of Hermes Agent."""
+
+    LINES = "lines"
+    STATE = "state"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +39,18 @@ class Read:
     bytes_read: int
 
 
+def recognise(path: Path) -> Format:
+    """Tell the format by the first bytes of a file. Raises `ImportRefused` if it is unreadable."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(16)
+    except OSError as error:
+        raise ImportRefused(f"{path}: cannot be read ({error.strerror})") from error
+    return Format.STATE if start == b"SQLite format 3\0" else Format.LINES
+
+
 def read_lines(path: Path) -> Iterator[Read]:
-    """Every line of a file that is not blank. Raises `ImportRefused` where it cannot be read."""
+    """Read every line that is not blank. Raises `ImportRefused` if the file is unreadable."""
     done = 0
     try:
         with path.open("rb") as file:
@@ -59,35 +82,6 @@ def _session(path: Path, number: int, line: bytes) -> SourceSession | BadRow:
     return _chat(facts, messages, session_id=session_id, place=place)
 
 
-def hermes_session(
-    facts: Mapping[str, Any],
-    rows: Sequence[Mapping[str, Any]],
-    *,
-    session_id: str,
-    place: str,
-    prompt: str | None = None,
-) -> SourceSession:
-    """A session of Hermes Agent from its row and those of its messages."""
-    lineage = trace(rows)
-    own = facts.get("system_prompt")
-    return SourceSession(
-        id=session_id,
-        place=place,
-        rows=lineage.rows,
-        summaries=lineage.summaries,
-        system_prompt=prompt or (own if isinstance(own, str) and own else None),
-        source=_text(facts, "source"),
-        title=_text(facts, "title"),
-        model=_text(facts, "model"),
-        chat_id=_text(facts, "chat_id"),
-        thread_id=_text(facts, "thread_id") or "",
-        started_at=at_ms(facts.get("started_at")),
-        active_at=at_ms(facts.get("last_activity_at")) or _last(lineage.rows),
-        ended_at=at_ms(facts.get("ended_at")),
-        left_out=lineage.left_out,
-    )
-
-
 def _chat(
     facts: Mapping[str, Any], messages: Sequence[Any], *, session_id: str, place: str
 ) -> SourceSession:
@@ -107,17 +101,8 @@ def _chat(
         place=place,
         rows=tuple(rows),
         summaries=tuple(summaries),
-        title=_text(facts, "title"),
-        model=_text(facts, "model"),
+        title=text_of(facts, "title"),
+        model=text_of(facts, "model"),
         started_at=at_ms(facts.get("created_at")),
         active_at=at_ms(facts.get("updated_at")),
     )
-
-
-def _last(rows: Sequence[SourceRow]) -> int | None:
-    return max((row.at for row in rows if row.at is not None), default=None)
-
-
-def _text(facts: Mapping[str, Any], name: str) -> str | None:
-    value = facts.get(name)
-    return value if isinstance(value, str) and value.strip() else None

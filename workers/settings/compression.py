@@ -7,16 +7,16 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
-from workers.setting_types import Allowed, Block, Seconds, Share, Tokens, Unit
+from workers.settings.base import Allowed, Block, Seconds, Share, Tokens, Unit
 
 _YEAR = 31_536_000
 _DAY = 86_400
 
 
 class CompressionSettings(Block):
-    """Every rule of compaction that an operator may change; names as in ENGINE.md §13.
+    """Every rule of compaction that an operator may change. The block is read again between jobs.
 
-    The defaults are those of ENGINE.md §4–§10. The block is read again between jobs.
+    See docs/reference/settings.md.
     """
 
     enabled: bool = Field(

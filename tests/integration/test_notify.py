@@ -1,4 +1,4 @@
-"""The ring of a finished turn: short, and never at the cost of the gateway."""
+"""The notification of a finished turn: short, and never at the cost of the gateway."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import redis
 
-from producers import Doorbell, Gateway, Session, doorbell
+from producers import Gateway, Notifier, Session, notify
 from storage.engine import Database, open_database
 from storage.jobs import DueJob, JobKind
 from tasks.application import make_app
@@ -25,8 +25,7 @@ from tests.waiting import wait_until
 from workers.local_summariser import LocalSummariser
 from workers.reconcile import RING_AGAIN_MS, reconcile
 from workers.runtime.context import Workshop
-from workers.settings import Settings
-from workers.settings_file import SettingsSource
+from workers.settings import Settings, SettingsSource
 
 FAST_SECONDS = 0.25
 CLOSED_SECONDS = 5.0
@@ -34,7 +33,7 @@ CLOSED_SECONDS = 5.0
 
 @pytest.fixture
 def database(sqlite_url: str) -> Iterator[Database]:
-    """A file of the test's own; what rings is the same on both databases."""
+    """A file of the test's own; what is published is the same on both databases."""
     with migrated(sqlite_url) as opened:
         yield opened
 
@@ -45,7 +44,7 @@ def queued(url: str, queue: str) -> list[dict[str, Any]]:
         return [json.loads(text) for text in client.lrange(queue, 0, -1)][::-1]
 
 
-def rung(url: str) -> set[tuple[str, int]]:
+def notified(url: str) -> set[tuple[str, int]]:
     """Queue and job of every message that waits."""
     return {(queue, body_of(m)[1]["job_id"]) for queue in QUEUES for m in queued(url, queue)}
 
@@ -72,8 +71,8 @@ def finish_turns(gateway: Gateway, sessions: list[Session], turns: int) -> list[
     return sorted(took)
 
 
-def ring_later(url: str, broker_url: str) -> int:
-    """Ring for what is due as the reconciler does once a ring counts as lost."""
+def notify_later(url: str, broker_url: str) -> int:
+    """Notify what is due as the reconciler does once a notification counts as lost."""
     settings = Settings(database_url=url, broker_url=broker_url)
     later = open_database(url, offset_ms=RING_AGAIN_MS + 1000)
     app = make_app(broker_url, lambda: shop)
@@ -99,14 +98,14 @@ def closing_in_time(gateway: Gateway) -> Iterator[None]:
     assert took < CLOSED_SECONDS
 
 
-def test_a_ring_names_the_job_in_its_queue_and_holds_no_text(
+def test_a_notification_names_the_job_in_its_queue_and_holds_no_text(
     database: Database, sqlite_url: str, redis_url: str
 ) -> None:
     with gateway_on(sqlite_url, broker_url=redis_url) as gateway:
         session = gateway.open_session("the id of a session", title="a title", system_prompt="be")
         gateway.append(session, turn(1)[:2])
         gateway.finalize_turn(session, turn(1)[2:], event_id="an event", usage={"prompt_tokens": 7})
-        wait_until(lambda: bool(queued(redis_url, "turns")), "the ring arrives")
+        wait_until(lambda: bool(queued(redis_url, "turns")), "the notification arrives")
         (message,) = queued(redis_url, "turns")
     ((job,),) = rows_of(database, "SELECT id FROM jobs")
     arguments, facts, _ = body_of(message)
@@ -119,21 +118,21 @@ def test_a_ring_names_the_job_in_its_queue_and_holds_no_text(
     written = json.dumps(message) + json.dumps(body_of(message))
     for text in ("Request 1", "booking", "B0001", "Done with", "a title", "an event"):
         assert text not in written
-    assert rung(redis_url) == {("turns", job)}
+    assert notified(redis_url) == {("turns", job)}
 
 
-def test_a_repeated_event_does_not_ring_again(
+def test_a_repeated_event_does_not_notify_again(
     database: Database, sqlite_url: str, redis_url: str
 ) -> None:
     with gateway_on(sqlite_url, broker_url=redis_url) as gateway:
         session = gateway.open_session("s")
         for _ in range(3):
             gateway.finalize_turn(session, turn(1), event_id="e")
-        wait_until(lambda: bool(queued(redis_url, "turns")), "the ring arrives")
+        wait_until(lambda: bool(queued(redis_url, "turns")), "the notification arrives")
     assert len(queued(redis_url, "turns")) == 1
 
 
-def test_without_a_broker_nothing_rings_and_the_row_says_so(
+def test_without_a_broker_nothing_is_published_and_the_row_says_so(
     database: Database, sqlite_url: str
 ) -> None:
     with gateway_on(sqlite_url) as gateway:
@@ -151,8 +150,8 @@ def test_a_broker_that_refuses_costs_the_gateway_nothing(
         took = finish_turns(gateway, sessions, 200)
     assert took[int(0.99 * len(took))] < FAST_SECONDS
     own_redis.start()
-    assert ring_later(sqlite_url, own_redis.url) == 5
-    assert rung(own_redis.url) == due_jobs(database)
+    assert notify_later(sqlite_url, own_redis.url) == 5
+    assert notified(own_redis.url) == due_jobs(database)
 
 
 def test_a_broker_that_hangs_costs_the_gateway_nothing(
@@ -162,14 +161,14 @@ def test_a_broker_that_hangs_costs_the_gateway_nothing(
     with closing_in_time(gateway):
         sessions = [gateway.open_session(f"s{number}") for number in range(5)]
         finish_turns(gateway, sessions[:1], 1)
-        wait_until(lambda: bool(queued(own_redis.url, "turns")), "the ring arrives")
+        wait_until(lambda: bool(queued(own_redis.url, "turns")), "the notification arrives")
         # Hangs with a connection that was good a moment ago.
         own_redis.pause()
         took = finish_turns(gateway, sessions, 300)
     assert took[int(0.99 * len(took))] < FAST_SECONDS
     own_redis.resume()
-    assert ring_later(sqlite_url, own_redis.url) == 5
-    assert rung(own_redis.url) == due_jobs(database)
+    assert notify_later(sqlite_url, own_redis.url) == 5
+    assert notified(own_redis.url) == due_jobs(database)
 
 
 def test_a_broker_that_hangs_from_the_start_costs_the_gateway_nothing(
@@ -182,80 +181,80 @@ def test_a_broker_that_hangs_from_the_start_costs_the_gateway_nothing(
     assert took[int(0.99 * len(took))] < FAST_SECONDS
 
 
-def test_a_broker_that_is_killed_between_two_turns_is_rung_again_when_it_is_back(
+def test_a_broker_that_is_killed_between_two_turns_is_notified_again_when_it_is_back(
     database: Database, sqlite_url: str, own_redis: RedisServer
 ) -> None:
     gateway = Gateway(Settings(database_url=sqlite_url, broker_url=own_redis.url))
     with closing_in_time(gateway):
         sessions = [gateway.open_session(f"s{number}") for number in range(5)]
         finish_turns(gateway, sessions, 5)
-        wait_until(lambda: len(rung(own_redis.url)) == 5, "every ring arrives")
+        wait_until(lambda: len(notified(own_redis.url)) == 5, "every notification arrives")
         own_redis.kill()
         took = finish_turns(gateway, sessions, 200)
         own_redis.start()
-        assert rung(own_redis.url) == set()
+        assert notified(own_redis.url) == set()
         finish_turns(gateway, sessions[:1], 1)
         ((job,),) = rows_of(
             database, "SELECT id FROM jobs WHERE session_key = :key", key=sessions[0].key
         )
-        wait_until(lambda: ("turns", job) in rung(own_redis.url), "the new turn rings")
+        wait_until(lambda: ("turns", job) in notified(own_redis.url), "the new turn is notified")
         assert took[int(0.98 * len(took))] < FAST_SECONDS
-    ring_later(sqlite_url, own_redis.url)
-    assert rung(own_redis.url) == due_jobs(database)
+    notify_later(sqlite_url, own_redis.url)
+    assert notified(own_redis.url) == due_jobs(database)
 
 
-def test_thousands_of_rings_for_the_same_jobs_become_a_few_messages(
+def test_thousands_of_notifications_for_the_same_jobs_become_a_few_messages(
     own_redis: RedisServer,
 ) -> None:
-    bell = Doorbell(own_redis.url)
+    notifier = Notifier(own_redis.url)
     due = [DueJob(number, JobKind.TURN, "turns", "turn", "one") for number in range(1, 4)]
     try:
-        bell.ring(due[0])
-        assert bell.flush(10)
+        notifier.notify(due[0])
+        assert notifier.flush(10)
         own_redis.pause()
         started = time.perf_counter()
         for number in range(30_000):
-            bell.ring(due[number % 3])
+            notifier.notify(due[number % 3])
         assert time.perf_counter() - started < 30_000 * 0.001
         own_redis.resume()
-        assert bell.flush(10)
-        # Again, since a ring that met the hanging broker is left to the reconciler.
+        assert notifier.flush(10)
+        # Again, since a notification that met the hanging broker is left to the reconciler.
         for job in due:
-            bell.ring(job)
-        assert bell.flush(10)
+            notifier.notify(job)
+        assert notifier.flush(10)
     finally:
-        bell.close()
+        notifier.close()
     messages = [body_of(message)[1]["job_id"] for message in queued(own_redis.url, "turns")]
     assert set(messages) == {1, 2, 3}
     assert len(messages) < 100
 
 
-def test_rings_that_wait_for_a_broker_are_bounded(
+def test_notifications_that_wait_for_a_broker_are_bounded(
     own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doorbell, "MOST_WAITING", 50)
-    bell = Doorbell(own_redis.url)
+    monkeypatch.setattr(notify, "MAX_WAITING", 50)
+    notifier = Notifier(own_redis.url)
     try:
-        bell.ring(DueJob(0, JobKind.TURN, "turns", "turn", "one"))
-        assert bell.flush(10)
+        notifier.notify(DueJob(0, JobKind.TURN, "turns", "turn", "one"))
+        assert notifier.flush(10)
         own_redis.pause()
         for number in range(1, 1001):
-            bell.ring(DueJob(number, JobKind.TURN, "turns", "turn", "one"))
+            notifier.notify(DueJob(number, JobKind.TURN, "turns", "turn", "one"))
         own_redis.resume()
-        assert bell.flush(10)
+        assert notifier.flush(10)
     finally:
-        bell.close()
-    # Those that were being rung when the broker froze, and those that waited meanwhile.
+        notifier.close()
+    # Those that were being published when the broker froze, and those that waited meanwhile.
     assert len(queued(own_redis.url, "turns")) <= 1 + 50 + 50
 
 
-def test_a_bell_that_is_closed_says_nothing_more(own_redis: RedisServer) -> None:
+def test_a_notifier_that_is_closed_publishes_nothing_more(own_redis: RedisServer) -> None:
     own_redis.pause()
-    bell = Doorbell(own_redis.url)
-    bell.ring(DueJob(1, JobKind.TURN, "turns", "turn", "one"))
+    notifier = Notifier(own_redis.url)
+    notifier.notify(DueJob(1, JobKind.TURN, "turns", "turn", "one"))
     started = time.monotonic()
-    bell.close()
-    bell.close()
+    notifier.close()
+    notifier.close()
     assert time.monotonic() - started < CLOSED_SECONDS
-    bell.ring(DueJob(1, JobKind.TURN, "turns", "turn", "one"))
-    assert bell.flush(0.1)
+    notifier.notify(DueJob(1, JobKind.TURN, "turns", "turn", "one"))
+    assert notifier.flush(0.1)

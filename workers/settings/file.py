@@ -1,4 +1,4 @@
-"""Where settings come from: one YAML file, and three variables of the environment."""
+"""Load settings from one YAML file and three variables of the environment."""
 
 from __future__ import annotations
 
@@ -13,12 +13,10 @@ from typing import Self, TypeAlias
 import platformdirs
 from pydantic import ValidationError
 
-from workers.setting_errors import Problem, SettingsError
-from workers.settings import Settings
-from workers.settings_problems import problems_in
-from workers.settings_yaml import Document, UnreadableError, read_document
-
-__all__ = ["Problem", "SettingsError", "SettingsSource", "load_settings", "settings_path"]
+from workers.settings.base import Problem, SettingsError
+from workers.settings.describe import problems_in
+from workers.settings.document import Document, UnreadableError, read_document
+from workers.settings.model import Settings
 
 _log = logging.getLogger(__name__)
 
@@ -55,7 +53,7 @@ def load_settings(path: Path | None = None, environ: Mapping[str, str] | None = 
 
 
 class SettingsSource:
-    """Gives the settings that hold now. Safe to use from many threads.
+    """The settings that hold now. Safe to use from many threads.
 
     Blocks `compression` and `auxiliary` follow the file; all others stay as they were at the
     start. A file that breaks or disappears changes nothing, and the log says so once.
@@ -89,7 +87,7 @@ class SettingsSource:
         return cls(load_settings(path, environ), file, environ, stamp)
 
     def current(self) -> Settings:
-        """Return the settings of now; costs one look at the file's time and size."""
+        """Return the settings of now; costs one stat of the file."""
         if self._file is None:
             return self._settings
         with self._lock:

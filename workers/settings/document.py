@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import yaml
 
-from workers.setting_errors import Problem
+from workers.settings.base import Problem
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 """Keys and places in lists, from the root of the file down."""
