@@ -27,9 +27,9 @@ from storage.rows import Origin
 from storage.search import SearchMarkError
 from storage.signals import Signal, SignalKind
 from storage.undo import Rewound, Undone
-from workers.api_errors import ApiErrorKind
 from workers.holds import Hold
 from workers.messages import MessageError
+from workers.provider_errors.errors import ApiErrorKind
 from workers.pruning.handles import HandleError
 from workers.rendering import Dialect
 

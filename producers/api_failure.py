@@ -9,7 +9,7 @@ from producers.measure import measure
 from producers.passes import Passes, nothing_done
 from producers.waiting import Patience
 from storage import sessions
-from workers.api_errors import ApiError, ApiErrorKind, recognise_error
+from workers.provider_errors.errors import ApiError, ApiErrorKind, recognise_error
 from workers.triggers import Trigger
 
 LONG_CONTEXT_WINDOW = 200_000

@@ -14,8 +14,8 @@ from storage import sessions
 from storage.engine import Database
 from storage.errors import SessionClash
 from storage.sessions import SessionRecord
+from workers.conversation.titles import clean_title, numbered
 from workers.managed import ManagedBy
-from workers.titles import clean_title, numbered
 
 NOBODY = "nobody"
 """What ends that somebody else compacts a session."""

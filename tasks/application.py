@@ -15,9 +15,9 @@ from tasks import batch, micro, prune, turns, upkeep
 from tasks.conclusion import WorkshopSource
 from tasks.settings import celery_settings
 from tasks.stopping import StopFlag
-from workers.gate import SharedGate
 from workers.settings_file import SettingsSource
 from workers.summariser.build import FollowingSummariser
+from workers.summariser.gate import SharedGate
 from workers.workshop import Workshop
 
 

@@ -33,9 +33,9 @@ from tests.machine_turns import Shape
 from tests.machine_world import Dial, World
 from tests.prospecting import ruled_out
 from workers.due import MICRO_RULES
-from workers.endpoints import chain_fingerprint
-from workers.prompts import chat_messages
-from workers.summarising import SummaryRequest
+from workers.summariser.contract import SummaryRequest
+from workers.summariser.endpoints import chain_fingerprint
+from workers.summariser.prompts import chat_messages
 from workers.triggers import Trigger, rules_of
 from workers.work import Crashed, NotClaimed, Worked, work
 

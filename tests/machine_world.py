@@ -17,7 +17,7 @@ from workers.compression_settings import CompressionSettings
 from workers.retry import RetryPolicy
 from workers.settings import AuxiliarySettings, Settings, SummariserSettings
 from workers.settings_file import SettingsSource
-from workers.summarising import Summariser
+from workers.summariser.contract import Summariser
 from workers.workshop import Workshop
 
 TODAY = date(2026, 11, 30)

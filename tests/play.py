@@ -21,12 +21,12 @@ from storage import messages as stored
 from storage.engine import Database, open_database
 from storage.rows import Kind, Row
 from workers.compression_settings import CompressionSettings
-from workers.local_summariser import LocalSummariser
 from workers.messages import outline
 from workers.retry import RetryPolicy
 from workers.settings import Settings
 from workers.settings_file import SettingsSource
-from workers.summarising import Summariser
+from workers.summariser.contract import Summariser
+from workers.summariser.extractive.local_summariser import LocalSummariser
 from workers.work import Crashed, NotClaimed, Worked, work
 from workers.workshop import Workshop
 

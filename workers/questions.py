@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 
-from workers.summarising import Task
+from workers.summariser.contract import Task
 
 BATCH_QUESTIONS = "batch:"
 

@@ -7,7 +7,9 @@ from typing import Annotated
 from pydantic import Field, field_validator
 
 from workers.compression_settings import CompressionSettings
-from workers.endpoints import (
+from workers.price_settings import PriceSettings
+from workers.setting_types import Allowed, Block, Seconds, Unit
+from workers.summariser.endpoints import (
     Endpoint,
     EndpointError,
     FallbackSettings,
@@ -15,8 +17,6 @@ from workers.endpoints import (
     resolve_chain,
     resolve_endpoint,
 )
-from workers.price_settings import PriceSettings
-from workers.setting_types import Allowed, Block, Seconds, Unit
 from workers.urls import broker_url, database_url, default_database_url
 
 __all__ = [

@@ -16,7 +16,7 @@ from workers.finished import Finished
 from workers.retry import RetryPolicy
 from workers.rota import Rota
 from workers.settings_file import SettingsSource
-from workers.summarising import Summariser
+from workers.summariser.contract import Summariser
 
 
 def _pass_by(_point: str) -> None:

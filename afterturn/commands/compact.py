@@ -25,8 +25,8 @@ from storage.sessions import SessionRecord
 from workers.batch.outcomes import NothingToCompact
 from workers.batch.preview import Preview
 from workers.batch.wishes import Wishes
-from workers.endpoints import EndpointError
 from workers.settings import Settings
+from workers.summariser.endpoints import EndpointError
 
 _OPTIONS = {"keep_last": "--keep", "up_to": "--up-to", "around": "--around", "focus": "--focus"}
 

@@ -21,9 +21,9 @@ from storage.sessions import SessionRecord
 from workers.batch.preview import Preview
 from workers.batch.wishes import Wishes
 from workers.batch.withdrawing import withdraw
-from workers.gate import SharedGate
 from workers.settings_file import SettingsSource
 from workers.summariser.build import FollowingSummariser
+from workers.summariser.gate import SharedGate
 from workers.workshop import Workshop
 
 

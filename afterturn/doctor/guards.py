@@ -11,10 +11,10 @@ from storage.endpoints import EndpointState
 from storage.engine import Database
 from storage.guards import GuardName, HeldSession
 from workers.compression_settings import CompressionSettings
-from workers.endpoints import EndpointError, resolve_chain
 from workers.holds import MOST_POOR_PASSES
-from workers.routes import route_name
 from workers.settings import Settings
+from workers.summariser.endpoints import EndpointError, resolve_chain
+from workers.summariser.routes import route_name
 
 BREAKER, SESSIONS = "breaker", "sessions"
 

@@ -26,7 +26,6 @@ from workers.batch.wishes import Wishes
 from workers.calibration import Calibration
 from workers.compression_settings import CompressionSettings
 from workers.due import Load, Restraints
-from workers.endpoints import EndpointError, chain_fingerprint, resolve_chain
 from workers.limits import region_rules, server_threshold
 from workers.managed import ManagedBy, managed_by
 from workers.micro.plan import why_nothing_due
@@ -34,9 +33,10 @@ from workers.pruning.outcomes import NothingToPrune
 from workers.pruning.plan import PrunePlan, plan_prune
 from workers.pruning.triggers import PRUNE_RULES
 from workers.reported import current_prompt
-from workers.routes import route_name
 from workers.settings import Settings
 from workers.standings import Standing, nobody_answers, standings
+from workers.summariser.endpoints import EndpointError, chain_fingerprint, resolve_chain
+from workers.summariser.routes import route_name
 from workers.threshold import Threshold
 from workers.triggers import RULES, Trigger
 

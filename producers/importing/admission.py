@@ -22,8 +22,8 @@ from storage.engine import Database
 from storage.imports import Figures, ImportRecord
 from storage.messages import Draft
 from storage.sessions import SessionRecord
+from workers.conversation.titles import clean_title
 from workers.messages import MessageError
-from workers.titles import clean_title
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,11 +33,11 @@ from workers.batch.outcomes import (
     GaveUp,
     Healed,
 )
-from workers.gate import Permit, SharedGate
 from workers.micro.outcomes import Failed, HandedBack
-from workers.rates import Limits
-from workers.routes import route_name
-from workers.summarising import ErrorClass
+from workers.summariser.contract import ErrorClass
+from workers.summariser.gate import Permit, SharedGate
+from workers.summariser.rates import Limits
+from workers.summariser.routes import route_name
 from workers.triggers import Trigger
 from workers.work import Worked, work
 

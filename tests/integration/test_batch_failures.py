@@ -48,7 +48,7 @@ from tests.waiting import wait_until
 from tests.workplace import SLACK_MS, Workplace, desk, structured, told
 from workers.batch.outcomes import Compacted, Folded, GaveUp, Healed
 from workers.micro.outcomes import Failed
-from workers.summarising import ErrorClass
+from workers.summariser.contract import ErrorClass
 from workers.triggers import Trigger
 
 SQLITE = pytest.mark.parametrize("lasting_database", ["sqlite"], indirect=True)

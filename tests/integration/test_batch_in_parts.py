@@ -25,7 +25,7 @@ from workers.batch.outcomes import (
     Healed,
 )
 from workers.micro.outcomes import Failed, HandedBack
-from workers.summarising import ErrorClass
+from workers.summariser.contract import ErrorClass
 from workers.triggers import Trigger
 from workers.work import Worked, work
 

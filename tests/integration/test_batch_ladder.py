@@ -31,7 +31,7 @@ from workers.batch.outcomes import (
     HeldBack,
     NothingToCompact,
 )
-from workers.summarising import ErrorClass
+from workers.summariser.contract import ErrorClass
 from workers.triggers import Trigger
 
 

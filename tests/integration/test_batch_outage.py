@@ -24,13 +24,13 @@ from tests.model_behaviours import Good, Status
 from tests.model_server import ModelServer
 from tests.play import Play, playing
 from tests.stored_session import later
-from workers.breaker import LOOK_SOON_MS
-from workers.endpoints import SummariserSettings
-from workers.gate import SharedGate
 from workers.retry import RetryPolicy
 from workers.settings import AuxiliarySettings, Settings
 from workers.settings_file import SettingsSource
+from workers.summariser.breaker import LOOK_SOON_MS
 from workers.summariser.build import FollowingSummariser
+from workers.summariser.endpoints import SummariserSettings
+from workers.summariser.gate import SharedGate
 from workers.triggers import BATCH_QUEUE, RULES, Trigger
 from workers.work import Worked, work
 from workers.workshop import Workshop

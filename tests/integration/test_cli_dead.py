@@ -16,10 +16,10 @@ from tests.command_line import invoke
 from tests.gateways import assistant, url_of, user
 from tests.stored_jobs import Worker
 from tests.stored_session import StoredSession
-from workers.local_summariser import LocalSummariser
 from workers.retry import RetryPolicy
 from workers.settings import Settings
 from workers.settings_file import SettingsSource
+from workers.summariser.extractive.local_summariser import LocalSummariser
 from workers.work import Crashed, work
 from workers.workshop import Workshop
 

@@ -23,9 +23,9 @@ from tests.processes import Processes
 from tests.stored_jobs import Worker
 from tests.stored_session import StoredSession
 from tests.workplace import desk
-from workers.local_summariser import LocalSummariser
 from workers.reconcile import reconcile
 from workers.settings_file import SettingsSource, load_settings
+from workers.summariser.extractive.local_summariser import LocalSummariser
 from workers.work import Worked, work_in_turn
 from workers.workshop import Workshop
 

@@ -22,10 +22,10 @@ from tests.conversations import turn
 from tests.gateways import gateway_on, migrated, rows_of
 from tests.servers import RedisServer
 from tests.waiting import wait_until
-from workers.local_summariser import LocalSummariser
 from workers.reconcile import RING_AGAIN_MS, reconcile
 from workers.settings import Settings
 from workers.settings_file import SettingsSource
+from workers.summariser.extractive.local_summariser import LocalSummariser
 from workers.workshop import Workshop
 
 FAST_SECONDS = 0.25

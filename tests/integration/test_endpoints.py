@@ -16,10 +16,10 @@ from storage.errors import StorageError
 from tests.at_once import at_once, succeeded
 from tests.gateways import url_of
 from tests.stored_session import later
-from workers.breaker import DOUBT_MS, FIRST_OPEN_MS, LOOK_AGAIN_MS, LOOK_SOON_MS
-from workers.gate import Blocked, Permit, SharedGate
-from workers.rates import Limits
-from workers.summarising import ErrorClass, SummariserError
+from workers.summariser.breaker import DOUBT_MS, FIRST_OPEN_MS, LOOK_AGAIN_MS, LOOK_SOON_MS
+from workers.summariser.contract import ErrorClass, SummariserError
+from workers.summariser.gate import Blocked, Permit, SharedGate
+from workers.summariser.rates import Limits
 
 NAME = "small at models.example"
 OTHER = "large at models.example"
@@ -365,7 +365,7 @@ def test_a_gate_without_its_table_says_so_before_a_request_and_only_logs_it_afte
 def test_the_log_says_when_an_endpoint_goes_down_and_comes_back(
     database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("INFO", logger="workers.gate")
+    caplog.set_level("INFO", logger="workers.summariser.gate")
     bring_down(database)
     gate = SharedGate(later(database, FIRST_OPEN_MS + 1))
     gate.answered(permitted(gate), used_tokens=None)

@@ -15,9 +15,9 @@ from tests.decisions import SMALL, Case
 from tests.gateways import contents, url_of
 from tests.play import Play, playing
 from tests.waiting import wait_until
-from workers.local_summariser import LocalSummariser
 from workers.micro.outcomes import Absorbed, HandedBack
-from workers.summarising import Reply, SummaryRequest
+from workers.summariser.contract import Reply, SummaryRequest
+from workers.summariser.extractive.local_summariser import LocalSummariser
 from workers.work import Worked, work
 from workers.workshop import Workshop
 

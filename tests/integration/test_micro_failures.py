@@ -45,18 +45,18 @@ from tests.model_behaviours import (
 from tests.model_server import ModelServer
 from tests.play import Play, Turn, micro_markers, person_rows, playing
 from tests.stored_session import later
-from workers.breaker import FIRST_OPEN_MS, LOOK_SOON_MS
-from workers.gate import Permit, SharedGate
 from workers.micro.outcomes import Absorbed, Failed, NothingLeft, Skipped
 from workers.pruning.outcomes import NothingToPrune
-from workers.rates import Limits
 from workers.retry import RetryPolicy
-from workers.routes import route_name
 from workers.settings import Settings
 from workers.settings_file import SettingsSource
+from workers.summariser.breaker import FIRST_OPEN_MS, LOOK_SOON_MS
 from workers.summariser.build import FollowingSummariser
 from workers.summariser.client import OpenAISummariser
-from workers.summarising import ErrorClass
+from workers.summariser.contract import ErrorClass
+from workers.summariser.gate import Permit, SharedGate
+from workers.summariser.rates import Limits
+from workers.summariser.routes import route_name
 from workers.work import JobOutcome
 
 TURNS = 16

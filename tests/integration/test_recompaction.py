@@ -19,12 +19,12 @@ from tests.interrupting import Interrupting
 from tests.stored_session import StoredSession, later
 from tests.workplace import DESK, Killed, desk
 from workers import recompaction
-from workers.local_summariser import LocalSummariser
 from workers.recompaction import RunStateError, feed
 from workers.reconcile import reconcile
 from workers.settings import CompressionSettings, Settings, WorkerSettings
 from workers.settings_file import SettingsSource
-from workers.summarising import ErrorClass, Reply, SummariserError, SummaryRequest
+from workers.summariser.contract import ErrorClass, Reply, SummariserError, SummaryRequest
+from workers.summariser.extractive.local_summariser import LocalSummariser
 from workers.triggers import Trigger
 from workers.work import Worked, work_in_turn
 from workers.workshop import Workshop

@@ -25,13 +25,11 @@ from tests.gateways import url_of
 from tests.model_behaviours import Behaviour, Empty, Reset, Silence, Status
 from tests.model_server import ModelServer
 from tests.stored_session import later
-from workers.breaker import FIRST_OPEN_MS, LOOK_AGAIN_MS, LOOK_SOON_MS, OPEN_AFTER
-from workers.endpoints import SummariserSettings, chain_fingerprint
-from workers.gate import SharedGate
 from workers.settings import Settings
 from workers.settings_file import SettingsSource
+from workers.summariser.breaker import FIRST_OPEN_MS, LOOK_AGAIN_MS, LOOK_SOON_MS, OPEN_AFTER
 from workers.summariser.build import FollowingSummariser
-from workers.summarising import (
+from workers.summariser.contract import (
     ErrorClass,
     Passage,
     Reply,
@@ -40,6 +38,8 @@ from workers.summarising import (
     SummaryRequest,
     Task,
 )
+from workers.summariser.endpoints import SummariserSettings, chain_fingerprint
+from workers.summariser.gate import SharedGate
 
 Result = TypeVar("Result")
 

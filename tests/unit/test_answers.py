@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workers.answers import accept
-from workers.prompts import chat_messages
 from workers.redaction import REDACTED
-from workers.summarising import ErrorClass, Passage, SummariserError, SummaryRequest, Task
+from workers.summariser.answers import accept
+from workers.summariser.contract import ErrorClass, Passage, SummariserError, SummaryRequest, Task
+from workers.summariser.prompts import chat_messages
 from workers.tokens import estimate_text
 
 ENGLISH = SummaryRequest(

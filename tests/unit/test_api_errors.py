@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 from tests.api_outputs import OUTPUTS
 from tests.api_overflows import OVERFLOWS
 from tests.api_refusals import REFUSALS
-from workers.api_errors import ApiError, ApiErrorKind, read_error, recognise, recognise_error
+from workers.provider_errors.errors import (
+    ApiError,
+    ApiErrorKind,
+    read_error,
+    recognise,
+    recognise_error,
+)
 
 PAYLOAD = ApiErrorKind.PAYLOAD_TOO_LARGE
 LONG_CONTEXT = ApiErrorKind.LONG_CONTEXT_RATE_LIMIT

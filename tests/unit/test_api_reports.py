@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workers.api_errors import ApiError, ApiErrorKind, read_error, recognise_error
+from workers.provider_errors.errors import ApiError, ApiErrorKind, read_error, recognise_error
 
 PAYLOAD = ApiErrorKind.PAYLOAD_TOO_LARGE
 LONG_CONTEXT = ApiErrorKind.LONG_CONTEXT_RATE_LIMIT

@@ -12,7 +12,7 @@ from workers.batch import ladder
 from workers.batch.ladder import AskAgain, GiveUp
 from workers.compression_settings import CompressionSettings
 from workers.retry import RetryPolicy
-from workers.summarising import ErrorClass, SummariserError
+from workers.summariser.contract import ErrorClass, SummariserError
 from workers.triggers import RULES, Trigger
 
 NOT_ASKED = [one for one in ErrorClass if one.not_asked]

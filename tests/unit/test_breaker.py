@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storage.endpoints import MINUTE_MS, EndpointRecord
-from workers import breaker, rates
-from workers.breaker import (
+from workers.summariser import breaker, rates
+from workers.summariser.breaker import (
     DOUBT_MS,
     FIRST_OPEN_MS,
     LONGEST_OPEN_MS,
@@ -20,9 +20,9 @@ from workers.breaker import (
     Verdict,
     verdict_of,
 )
-from workers.rates import Limits
-from workers.routes import route_name
-from workers.summarising import ErrorClass
+from workers.summariser.contract import ErrorClass
+from workers.summariser.rates import Limits
+from workers.summariser.routes import route_name
 
 NOW = 29_000_000 * MINUTE_MS + 20_000
 CEILING_MS = 600_000

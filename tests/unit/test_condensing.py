@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workers.condensing import Lines, clip, condensed
+from workers.summariser.extractive.condensing import Lines, clip, condensed
 from workers.tokens import estimate_text
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workers.headings import Section, as_progress, body, missing_headings, outline
+from workers.summariser.headings import Section, as_progress, body, missing_headings, outline
 
 PLAIN = "\n".join(section.heading for section in Section)
 

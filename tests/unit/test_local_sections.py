@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from storage.rows import Row
 from tests.conversations import SESSION_FILES, real_sessions, turn
 from tests.strategies import Transcript, any_transcripts, rows_of
-from workers.answers import accept
-from workers.headings import Section, as_progress, missing_headings
-from workers.local_summariser import LocalSummariser
-from workers.passages import passages
 from workers.redaction import REDACTED
-from workers.sections import Sections
-from workers.summarising import ErrorClass, Passage, SummariserError, SummaryRequest, Task
+from workers.summariser.answers import accept
+from workers.summariser.contract import ErrorClass, Passage, SummariserError, SummaryRequest, Task
+from workers.summariser.extractive.local_summariser import LocalSummariser
+from workers.summariser.extractive.sections import Sections
+from workers.summariser.headings import Section, as_progress, missing_headings
+from workers.summariser.passages import passages
 from workers.tokens import estimate_text
 
 LOCAL = LocalSummariser()

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from storage.rows import Row
 from tests.conversations import real_sessions, turn
 from tests.strategies import rows_of
-from workers.answers import accept
-from workers.local_summariser import LocalSummariser
-from workers.passages import passage, passages
-from workers.summarising import Passage, Stopped, Summariser, SummaryRequest, Task
+from workers.summariser.answers import accept
+from workers.summariser.contract import Passage, Stopped, Summariser, SummaryRequest, Task
+from workers.summariser.extractive.local_summariser import LocalSummariser
+from workers.summariser.passages import passage, passages
 from workers.tokens import estimate_text
 
 LOCAL: Summariser = LocalSummariser()

@@ -13,7 +13,9 @@ from storage.rows import Origin, Row
 from tests.chat import assistant, calling, result, text, user
 from tests.conversations import SESSION_FILES, real_sessions
 from tests.strategies import any_transcripts, rows_of
-from workers.passages import (
+from workers.redaction import REDACTED
+from workers.summariser.contract import Passage
+from workers.summariser.passages import (
     IMAGE_NOTE,
     MARK_CHARS,
     MESSAGE_CHARS,
@@ -24,8 +26,6 @@ from workers.passages import (
     passages_size,
     shown,
 )
-from workers.redaction import REDACTED
-from workers.summarising import Passage
 
 SECRET = "sk-" + "1234567890abcdef1234"
 

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from storage.rows import Origin, Row
 from tests.conversations import SESSION_FILES, real_sessions, turn
 from tests.strategies import Transcript, any_transcripts, rows_of
-from workers.headings import Section, outline
 from workers.marker import CURRENT, FRAMES, frame, unframe
-from workers.placeholder import SMALLEST_TOKENS, placeholder
-from workers.placeholder_lines import HEADING, REQUEST
 from workers.redaction import count_secrets
-from workers.role_play import is_role_play
-from workers.statements import flat
+from workers.summariser.extractive.placeholder import SMALLEST_TOKENS, placeholder
+from workers.summariser.extractive.placeholder_lines import HEADING, REQUEST
+from workers.summariser.extractive.statements import flat
+from workers.summariser.headings import Section, outline
+from workers.summariser.role_play import is_role_play
 from workers.tokens import estimate_text
 
 KEY = "sk-" + "a8Fk2LqZ9xWv" * 4

@@ -16,7 +16,7 @@ from storage.rows import Row
 from tests.benchmarks.survival import BUDGET, CLIFF, ROUNDS, Survival, randomised, seeded, survival
 from tests.conversations import turn
 from tests.strategies import rows_of
-from workers.placeholder import placeholder
+from workers.summariser.extractive.placeholder import placeholder
 
 AT_LEAST = 0.66
 SEEDS = range(1, 9)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from workers.places import places
-from workers.summarising import Passage
+from workers.summariser.contract import Passage
+from workers.summariser.extractive.places import places
 
 
 def found_in(text: str) -> list[str]:

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workers.passages import passages_size
-from workers.prompt_fence import FENCE
-from workers.prompts import TEMPLATE_VERSION, chat_messages
-from workers.summarising import Passage, SummaryRequest, Task
+from workers.summariser.contract import Passage, SummaryRequest, Task
+from workers.summariser.passages import passages_size
+from workers.summariser.prompt_fence import FENCE
+from workers.summariser.prompts import TEMPLATE_VERSION, chat_messages
 
 REQUEST = SummaryRequest(
     task=Task.ABSORB,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workers.scripts import Script, dominant_script, letter_weights
+from workers.summariser.scripts import Script, dominant_script, letter_weights
 
 
 @pytest.mark.parametrize(

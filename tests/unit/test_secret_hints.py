@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from tests.conversations import SESSION_FILES, real_sessions
 from tests.unit.test_redaction import BY_FORM, BY_NAME, BY_PLACE, ORDINARY, PEM
-from workers import secret_formats, secret_names
+from workers.redaction import formats as secret_formats
+from workers.redaction import names as secret_names
 from workers.redaction import redaction
-from workers.secret_hints import folded
+from workers.redaction.hints import folded
 
 HINTS = (
     *secret_names._NAME_HINTS,

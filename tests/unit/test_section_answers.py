@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.model_server import short_summary
-from workers.answers import accept
-from workers.headings import Section, missing_headings
-from workers.prompts import chat_messages
 from workers.redaction import REDACTED
-from workers.summarising import ErrorClass, Passage, SummariserError, SummaryRequest, Task
+from workers.summariser.answers import accept
+from workers.summariser.contract import ErrorClass, Passage, SummariserError, SummaryRequest, Task
+from workers.summariser.headings import Section, missing_headings
+from workers.summariser.prompts import chat_messages
 from workers.tokens import estimate_text
 
 

@@ -6,9 +6,9 @@ from datetime import date
 
 import pytest
 
-from workers.scripts import Script
-from workers.spoken import is_spoken, scripts_spoken
-from workers.summarising import Passage, SummaryRequest, Task
+from workers.summariser.contract import Passage, SummaryRequest, Task
+from workers.summariser.scripts import Script
+from workers.summariser.spoken import is_spoken, scripts_spoken
 
 LATIN = "The user asked to move the flight to tomorrow, and the agent did so."
 CYRILLIC = "Пользователь попросил перенести рейс на завтра, и агент это сделал."

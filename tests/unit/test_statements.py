@@ -6,10 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workers.headings import Section, outline
 from workers.marker import CURRENT
-from workers.role_play import is_role_play
-from workers.statements import LINE_TOKENS, flat, plain, span, statements, units
+from workers.summariser.extractive.statements import (
+    LINE_TOKENS,
+    flat,
+    plain,
+    span,
+    statements,
+    units,
+)
+from workers.summariser.headings import Section, outline
+from workers.summariser.role_play import is_role_play
 from workers.tokens import estimate_text
 
 

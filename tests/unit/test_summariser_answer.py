@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workers.summariser.answer import Answer, size_limit
-from workers.summarising import ErrorClass, SummariserError, SummaryRequest, Task
+from workers.summariser.contract import ErrorClass, SummariserError, SummaryRequest, Task
 
 REQUEST = SummaryRequest(
     task=Task.ABSORB,

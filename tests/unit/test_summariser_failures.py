@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from workers.summariser.contract import ErrorClass
 from workers.summariser.failures import (
     MAX_RETRY_AFTER,
     reported_error,
@@ -13,7 +14,6 @@ from workers.summariser.failures import (
     status_error,
     transport_error,
 )
-from workers.summarising import ErrorClass
 
 NOW = 1_740_823_200.0  # Sat, 01 Mar 2025 10:00:00 GMT
 

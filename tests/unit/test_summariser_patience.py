@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from workers.summariser.contract import ErrorClass
 from workers.summariser.patience import USAGE_SECONDS, Deadlines, Patience
-from workers.summarising import ErrorClass
 
 LIMITS = Deadlines(first_byte=300, idle=120, total=600)
 

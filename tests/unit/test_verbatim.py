@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from storage.rows import Origin, Row
 from tests.strategies import PNG, Transcript, any_transcripts, rows_of
+from workers.conversation.verbatim import CUT_NOTE, HEADING, MESSAGE_CHARS, verbatim_section
 from workers.marker import CURRENT, frame, unframe
 from workers.tokens import estimate_text
-from workers.verbatim import CUT_NOTE, HEADING, MESSAGE_CHARS, verbatim_section
 
 KEY = "sk-" + "a8Fk2LqZ9xWv" * 4
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workers.worth import worth
+from workers.summariser.extractive.worth import worth
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from storage import answers
 from storage.answers import StoredAnswer
-from workers.answers import accept
 from workers.batch.requests import Ask, Requests
 from workers.keeping import keep_answer
-from workers.passages import passages_size
-from workers.summarising import Stopped, SummariserError
+from workers.summariser.answers import accept
+from workers.summariser.contract import Stopped, SummariserError
+from workers.summariser.passages import passages_size
 from workers.workshop import Workshop
 
 

@@ -21,8 +21,8 @@ from workers.batch.trial import LOCAL, Trial
 from workers.calibration import Calibration
 from workers.limits import usable_window
 from workers.micro.outcomes import Failed
-from workers.placeholder import placeholder
-from workers.summarising import ErrorClass, SummariserError
+from workers.summariser.contract import ErrorClass, SummariserError
+from workers.summariser.extractive.placeholder import placeholder
 from workers.tokens import estimate_text
 
 LEAST_ROOM = 1_000

@@ -19,9 +19,9 @@ from workers.batch.outcomes import Healed
 from workers.batch.substitution import Substitute
 from workers.batch.telling import figures
 from workers.batch.trial import Trial
-from workers.batch_prompts import BATCH_TEMPLATE_VERSION
 from workers.closing import StaleError
 from workers.limits import session_window
+from workers.summariser.batch_prompts import BATCH_TEMPLATE_VERSION
 from workers.tokens import estimate_text
 
 

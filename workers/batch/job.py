@@ -38,7 +38,7 @@ from workers.closing import StaleError, note
 from workers.holds import held_back
 from workers.lease import kept
 from workers.micro.outcomes import Failed, HandedBack, Stale
-from workers.summarising import ErrorClass, Gated, Stopped, SummariserError
+from workers.summariser.contract import ErrorClass, Gated, Stopped, SummariserError
 from workers.told_passes import tell_discarded
 from workers.triggers import Trigger, rules_of
 from workers.workshop import Workshop

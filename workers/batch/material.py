@@ -11,7 +11,7 @@ from storage import messages, summaries
 from storage.rows import Row
 from storage.summaries import SummaryKind
 from workers.batch.span import Span
-from workers.headings import as_progress
+from workers.summariser.headings import as_progress
 from workers.tokens import estimate_text
 
 

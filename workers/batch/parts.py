@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from storage.rows import Row
-from workers.passages import passages, passages_size
+from workers.summariser.passages import passages, passages_size
 from workers.transcript import tool_groups
 
 

@@ -17,11 +17,11 @@ from workers.batch.outcomes import NothingToCompact
 from workers.batch.span import Span, divide
 from workers.batch.wishes import Wishes
 from workers.compression_settings import CompressionSettings
+from workers.conversation.verbatim import verbatim_section
 from workers.limits import region_rules, session_threshold, session_window
 from workers.regions import Regions
 from workers.threshold import NoUsableWindowError, Threshold
 from workers.triggers import TriggerRules
-from workers.verbatim import verbatim_section
 from workers.workshop import Workshop
 
 _FEWEST_TOKENS_OF_A_MESSAGE = 5

@@ -13,9 +13,9 @@ from storage.rows import Kind
 from storage.sessions import SessionRecord
 from storage.summaries import SummaryKind, SummaryStatus
 from workers.batch.span import Span
-from workers.batch_prompts import BATCH_TEMPLATE_VERSION
 from workers.closing import StaleError
 from workers.marker import frame_tokens
+from workers.summariser.batch_prompts import BATCH_TEMPLATE_VERSION
 from workers.tokens import estimate_text
 
 

@@ -22,7 +22,7 @@ from workers.closing import closing, note, record
 from workers.compression_settings import CompressionSettings
 from workers.limits import session_threshold
 from workers.questions import BATCH_QUESTIONS
-from workers.summarising import SummariserError
+from workers.summariser.contract import SummariserError
 from workers.threshold import NoUsableWindowError
 from workers.triggers import BATCH_QUEUE, RULES, Trigger, TriggerRules
 from workers.workshop import Workshop

@@ -26,9 +26,9 @@ from workers.micro.outcomes import (
 )
 from workers.micro.plan import PassPlan
 from workers.micro.prospect import mark_of, tokens_until_due
-from workers.prompts import TEMPLATE_VERSION
 from workers.questions import BATCH_QUESTIONS
-from workers.summarising import SummariserError, Task
+from workers.summariser.contract import SummariserError, Task
+from workers.summariser.prompts import TEMPLATE_VERSION
 from workers.tokens import estimate_text
 from workers.workshop import Workshop
 

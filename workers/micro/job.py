@@ -12,7 +12,6 @@ from storage.answers import StoredAnswer
 from storage.errors import FenceLost
 from storage.jobs import Claim, DueJob, Ended
 from storage.standing import read_standing
-from workers.answers import accept
 from workers.closing import StaleError, note
 from workers.keeping import keep_answer
 from workers.lease import kept
@@ -20,7 +19,8 @@ from workers.micro.commit import Ending, close_job
 from workers.micro.outcomes import Absorbed, Failed, HandedBack, NothingLeft, PassOutcome, Stale
 from workers.micro.plan import NothingDue, PassPlan, plan_pass
 from workers.micro.prospect import mark_of_doubt
-from workers.summarising import Stopped, SummariserError, Task
+from workers.summariser.answers import accept
+from workers.summariser.contract import Stopped, SummariserError, Task
 from workers.told_passes import tell_discarded
 from workers.workshop import Workshop
 

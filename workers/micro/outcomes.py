@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from storage.jobs import DueJob
-from workers.summarising import ErrorClass
+from workers.summariser.contract import ErrorClass
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,12 +24,12 @@ from workers.due import Restraints, micro_may_run
 from workers.exchanges import Exchange, Found, LookFurther, TooLittle, Unit, find_exchanges
 from workers.limits import region_rules, session_threshold
 from workers.micro.prospect import prospect_of
-from workers.passages import fit, passage, passages, passages_size
-from workers.prompts import TEMPLATE_VERSION
 from workers.questions import question_key
 from workers.redaction import redact
 from workers.regions import RegionRules, head_end, tail_start
-from workers.summarising import Passage, SummaryRequest, Task
+from workers.summariser.contract import Passage, SummaryRequest, Task
+from workers.summariser.passages import fit, passage, passages, passages_size
+from workers.summariser.prompts import TEMPLATE_VERSION
 from workers.threshold import NoUsableWindowError
 from workers.tokens import estimate_text
 from workers.transcript import ToolGroup, tool_groups

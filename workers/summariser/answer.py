@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from workers.summariser.contract import ErrorClass, SummariserError, SummaryRequest
 from workers.summariser.thinking import VisibleText
-from workers.summarising import ErrorClass, SummariserError, SummaryRequest
 
 # Servers name their reasoning differently; none of it belongs to the summary.
 _REASONING = ("reasoning_content", "reasoning", "reasoning_details", "thinking")

@@ -21,9 +21,9 @@ from openai import (
 from openai.types.chat import ChatCompletionChunk, ChatCompletionMessageParam
 
 from workers.summariser.answer import Answer
+from workers.summariser.contract import ErrorClass, Reply, SummariserError
 from workers.summariser.failures import reported_error, status_error, transport_error
 from workers.summariser.patience import Deadlines, Patience
-from workers.summarising import ErrorClass, Reply, SummariserError
 
 Response: TypeAlias = AsyncAPIResponse[AsyncStream[ChatCompletionChunk]]
 

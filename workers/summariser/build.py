@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from threading import Lock
 
-from workers.endpoints import Endpoint, EndpointError, chain_fingerprint, resolve_chain
-from workers.gate import Gate
-from workers.local_summariser import LocalSummariser
-from workers.rates import Limits
-from workers.routes import route_name
 from workers.settings import Settings
 from workers.settings_file import SettingsSource
 from workers.summariser.chain import Link, ask_chain, why_closed
-from workers.summarising import ErrorClass, Reply, Summariser, SummariserError, SummaryRequest
+from workers.summariser.contract import (
+    ErrorClass,
+    Reply,
+    Summariser,
+    SummariserError,
+    SummaryRequest,
+)
+from workers.summariser.endpoints import Endpoint, EndpointError, chain_fingerprint, resolve_chain
+from workers.summariser.extractive.local_summariser import LocalSummariser
+from workers.summariser.gate import Gate
+from workers.summariser.rates import Limits
+from workers.summariser.routes import route_name
 
 
 class FollowingSummariser:

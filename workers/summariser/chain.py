@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from workers import tracing
-from workers.gate import Blocked, Gate, Permit
 from workers.log_lines import Field, LogEvent, tell
-from workers.prompts import chat_messages
-from workers.rates import Limits
-from workers.summarising import Reply, Stopped, Summariser, SummariserError, SummaryRequest
+from workers.summariser.contract import Reply, Stopped, Summariser, SummariserError, SummaryRequest
+from workers.summariser.gate import Blocked, Gate, Permit
+from workers.summariser.prompts import chat_messages
+from workers.summariser.rates import Limits
 from workers.tokens import estimate_message
 
 log = logging.getLogger(__name__)

@@ -14,14 +14,14 @@ from urllib.parse import unquote, urlsplit
 
 from openai import AsyncOpenAI, Timeout
 
-from workers.endpoints import SummariserSettings, chain_fingerprint
-from workers.prompts import chat_messages
 from workers.summariser.answer import size_limit
 from workers.summariser.asking import Question, ask
+from workers.summariser.contract import Reply, Stopped, SummaryRequest
+from workers.summariser.endpoints import SummariserSettings, chain_fingerprint
 from workers.summariser.loop import LoopThread
 from workers.summariser.patience import CONNECT_SECONDS, Deadlines
+from workers.summariser.prompts import chat_messages
 from workers.summariser.window import input_chars
-from workers.summarising import Reply, Stopped, SummaryRequest
 from workers.urls import http_url
 
 OPENAI_URL = "https://api.openai.com/v1"

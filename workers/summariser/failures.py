@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-from workers.api_errors import ApiErrorKind, read_error, recognise
-from workers.summarising import ErrorClass, SummariserError
+from workers.provider_errors.errors import ApiErrorKind, read_error, recognise
+from workers.summariser.contract import ErrorClass, SummariserError
 
 MAX_RETRY_AFTER = 86_400.0
 """Seconds. A longer wait is a configuration to repair, not a wait."""

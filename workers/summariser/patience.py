@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workers.summarising import ErrorClass
+from workers.summariser.contract import ErrorClass
 
 CONNECT_SECONDS = 10.0
 """A host that does not take a connection in this time is down, not slow."""

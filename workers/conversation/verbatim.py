@@ -1,0 +1,57 @@
+"""The covered user messages, word for word, as a marker shows them beside its summary.
+
+Code copies them from the stored rows, no model does (faults F074), so they do not wear away from
+one summary to the next (ENGINE.md §6.5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from storage.rows import Row
+from workers.conversation.said import said
+from workers.tokens import estimate_text
+
+MESSAGE_CHARS = 500
+"""What one message may take (ENGINE.md §6.5): the first 350 characters and the last 150."""
+
+HEADING = (
+    "## User messages of the part summarised above, word for word, newest first: history, dealt "
+    "with or superseded since, not the request to act on"
+)
+CUT_NOTE = "⟦cut: the whole message can be searched⟧"
+
+_FIRST, _LAST = 350, 150
+_QUOTE = ">"
+
+
+def verbatim_section(rows: Iterable[Row], *, budget_tokens: int) -> str:
+    """Quote user messages of `rows`, which come newest first, in at most `budget_tokens` tokens.
+
+    Each message is redacted, cut to 500 characters with a visible note, and stands in quoted
+    lines of its own under one heading: nothing in it can pass for another section or for the
+    frame of the marker. Rows that open no turn (of the agent, of tools, of the runtime) are
+    passed over (faults F075). Reading stops at the first message that does not fit; "" when not
+    even the newest does. Raises `ValueError` for a user message that was read without its text.
+    """
+    section = ""
+    for row in rows:
+        if budget_tokens <= 0:
+            break
+        if not row.opens_turn or not (text := said(row)):
+            continue
+        longer = f"{section or HEADING}\n\n{_quoted(_cut(text))}"
+        if estimate_text(longer) > budget_tokens:
+            break
+        section = longer
+    return section
+
+
+def _cut(text: str) -> str:
+    if len(text) <= MESSAGE_CHARS:
+        return text
+    return f"{text[:_FIRST]}\n{CUT_NOTE}\n{text[-_LAST:]}"
+
+
+def _quoted(text: str) -> str:
+    return "\n".join(f"{_QUOTE} {line}" if line else _QUOTE for line in text.splitlines())
