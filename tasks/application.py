@@ -16,7 +16,7 @@ from tasks.conclusion import WorkshopSource
 from tasks.settings import celery_settings
 from tasks.stopping import StopFlag
 from workers.settings_file import SettingsSource
-from workers.summariser.build import FollowingSummariser
+from workers.summariser.chain import FollowingSummariser
 from workers.summariser.gate import SharedGate
 from workers.workshop import Workshop
 

@@ -15,7 +15,7 @@ from tests.model_behaviours import Good, Status
 from tests.model_server import ModelServer
 from tests.workplace import SLACK_MS, Workplace
 from workers.batch.outcomes import Compacted
-from workers.summariser.routes import route_name
+from workers.summariser.endpoints import route_name
 from workers.triggers import RULES, Trigger
 
 SQLITE = pytest.mark.parametrize("lasting_database", ["sqlite"], indirect=True)

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from tests.machine_turns import CONCEALED, SECRETS, TAGS
 from workers.summariser.answers import accept
 from workers.summariser.contract import ErrorClass, Reply, Stopped, SummariserError, SummaryRequest
-from workers.summariser.extractive.local_summariser import LocalSummariser
+from workers.summariser.extractive.local import LocalSummariser
 from workers.summariser.headings import Section
 
 LARGE_ROOM = 160_000

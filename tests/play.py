@@ -26,7 +26,7 @@ from workers.retry import RetryPolicy
 from workers.settings import Settings
 from workers.settings_file import SettingsSource
 from workers.summariser.contract import Summariser
-from workers.summariser.extractive.local_summariser import LocalSummariser
+from workers.summariser.extractive.local import LocalSummariser
 from workers.work import Crashed, NotClaimed, Worked, work
 from workers.workshop import Workshop
 

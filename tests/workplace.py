@@ -31,11 +31,11 @@ from tests.stored_session import StoredSession, dump, later
 from workers.retry import RetryPolicy
 from workers.settings import Settings
 from workers.settings_file import SettingsSource
-from workers.summariser.build import FollowingSummariser
+from workers.summariser.chain import FollowingSummariser
 from workers.summariser.contract import SummariserError
 from workers.summariser.gate import Blocked, Permit, SharedGate
 from workers.summariser.headings import Section
-from workers.summariser.rates import Limits
+from workers.summariser.rate_limits import Limits
 from workers.tokens import estimate_text
 from workers.triggers import BATCH_QUEUE, RULES, Trigger
 from workers.work import Crashed, JobOutcome, NotClaimed, Worked, work

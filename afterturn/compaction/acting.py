@@ -22,7 +22,7 @@ from workers.batch.preview import Preview
 from workers.batch.wishes import Wishes
 from workers.batch.withdrawing import withdraw
 from workers.settings_file import SettingsSource
-from workers.summariser.build import FollowingSummariser
+from workers.summariser.chain import FollowingSummariser
 from workers.summariser.gate import SharedGate
 from workers.workshop import Workshop
 

@@ -13,8 +13,7 @@ from storage.guards import GuardName, HeldSession
 from workers.compression_settings import CompressionSettings
 from workers.holds import MOST_POOR_PASSES
 from workers.settings import Settings
-from workers.summariser.endpoints import EndpointError, resolve_chain
-from workers.summariser.routes import route_name
+from workers.summariser.endpoints import EndpointError, resolve_chain, route_name
 
 BREAKER, SESSIONS = "breaker", "sessions"
 

@@ -11,7 +11,7 @@ from afterturn.summarisers import describe_endpoint, describe_summarisers
 from afterturn.words import duration
 from workers.settings import Settings
 from workers.summariser.answers import accept
-from workers.summariser.build import build_chain
+from workers.summariser.chain import build_chain
 from workers.summariser.contract import (
     ErrorClass,
     Passage,

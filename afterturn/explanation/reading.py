@@ -35,8 +35,7 @@ from workers.pruning.triggers import PRUNE_RULES
 from workers.reported import current_prompt
 from workers.settings import Settings
 from workers.standings import Standing, nobody_answers, standings
-from workers.summariser.endpoints import EndpointError, chain_fingerprint, resolve_chain
-from workers.summariser.routes import route_name
+from workers.summariser.endpoints import EndpointError, chain_fingerprint, resolve_chain, route_name
 from workers.threshold import Threshold
 from workers.triggers import RULES, Trigger
 

@@ -8,8 +8,7 @@ from itertools import count
 
 from workers.summariser.contract import Reply, SummaryRequest
 from workers.summariser.headings import Section
-from workers.summariser.scripts import Script
-from workers.summariser.spoken import user_script
+from workers.summariser.scripts import Script, user_script
 
 _KNOWN = """
 - The customers of this desk hold bookings for two passengers each, one of them a gold member.

@@ -35,9 +35,9 @@ from workers.batch.outcomes import (
 )
 from workers.micro.outcomes import Failed, HandedBack
 from workers.summariser.contract import ErrorClass
+from workers.summariser.endpoints import route_name
 from workers.summariser.gate import Permit, SharedGate
-from workers.summariser.rates import Limits
-from workers.summariser.routes import route_name
+from workers.summariser.rate_limits import Limits
 from workers.triggers import Trigger
 from workers.work import Worked, work
 

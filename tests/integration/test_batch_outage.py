@@ -28,7 +28,7 @@ from workers.retry import RetryPolicy
 from workers.settings import AuxiliarySettings, Settings
 from workers.settings_file import SettingsSource
 from workers.summariser.breaker import LOOK_SOON_MS
-from workers.summariser.build import FollowingSummariser
+from workers.summariser.chain import FollowingSummariser
 from workers.summariser.endpoints import SummariserSettings
 from workers.summariser.gate import SharedGate
 from workers.triggers import BATCH_QUEUE, RULES, Trigger

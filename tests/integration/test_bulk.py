@@ -33,7 +33,7 @@ from tests.stored_session import StoredSession
 from workers.reconcile import reconcile
 from workers.settings import Settings, WorkerSettings
 from workers.settings_file import SettingsSource
-from workers.summariser.extractive.local_summariser import LocalSummariser
+from workers.summariser.extractive.local import LocalSummariser
 from workers.work import Worked, work_in_turn
 from workers.workshop import Workshop
 

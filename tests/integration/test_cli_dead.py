@@ -19,7 +19,7 @@ from tests.stored_session import StoredSession
 from workers.retry import RetryPolicy
 from workers.settings import Settings
 from workers.settings_file import SettingsSource
-from workers.summariser.extractive.local_summariser import LocalSummariser
+from workers.summariser.extractive.local import LocalSummariser
 from workers.work import Crashed, work
 from workers.workshop import Workshop
 

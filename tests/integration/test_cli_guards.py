@@ -19,7 +19,7 @@ from tests.gateways import gateway_on
 from tests.model_behaviours import Status
 from tests.model_server import ModelServer
 from workers.summariser.gate import SharedGate
-from workers.summariser.rates import Limits
+from workers.summariser.rate_limits import Limits
 
 
 @pytest.fixture

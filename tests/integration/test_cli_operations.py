@@ -25,7 +25,7 @@ from tests.stored_session import StoredSession
 from tests.workplace import desk
 from workers.reconcile import reconcile
 from workers.settings_file import SettingsSource, load_settings
-from workers.summariser.extractive.local_summariser import LocalSummariser
+from workers.summariser.extractive.local import LocalSummariser
 from workers.work import Worked, work_in_turn
 from workers.workshop import Workshop
 

@@ -25,7 +25,7 @@ from tests.waiting import wait_until
 from workers.reconcile import RING_AGAIN_MS, reconcile
 from workers.settings import Settings
 from workers.settings_file import SettingsSource
-from workers.summariser.extractive.local_summariser import LocalSummariser
+from workers.summariser.extractive.local import LocalSummariser
 from workers.workshop import Workshop
 
 FAST_SECONDS = 0.25

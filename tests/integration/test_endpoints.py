@@ -19,7 +19,7 @@ from tests.stored_session import later
 from workers.summariser.breaker import DOUBT_MS, FIRST_OPEN_MS, LOOK_AGAIN_MS, LOOK_SOON_MS
 from workers.summariser.contract import ErrorClass, SummariserError
 from workers.summariser.gate import Blocked, Permit, SharedGate
-from workers.summariser.rates import Limits
+from workers.summariser.rate_limits import Limits
 
 NAME = "small at models.example"
 OTHER = "large at models.example"

@@ -13,7 +13,7 @@ from tests.play import Play, Turn, playing
 from tests.stored_session import later
 from workers.batch.outcomes import Folded, Healed
 from workers.summariser.contract import ErrorClass, Reply, SummariserError, SummaryRequest
-from workers.summariser.extractive.local_summariser import LocalSummariser
+from workers.summariser.extractive.local import LocalSummariser
 from workers.triggers import Trigger
 
 HOUR_MS = 3_600_000

@@ -17,7 +17,7 @@ from tests.play import Play, playing
 from tests.waiting import wait_until
 from workers.micro.outcomes import Absorbed, HandedBack
 from workers.summariser.contract import Reply, SummaryRequest
-from workers.summariser.extractive.local_summariser import LocalSummariser
+from workers.summariser.extractive.local import LocalSummariser
 from workers.work import Worked, work
 from workers.workshop import Workshop
 

@@ -35,7 +35,7 @@ from workers.counting import count_tries
 from workers.retention import forget
 from workers.settings import RetentionSettings, Settings
 from workers.settings_file import SettingsSource
-from workers.summariser.extractive.local_summariser import LocalSummariser
+from workers.summariser.extractive.local import LocalSummariser
 from workers.workshop import Workshop
 
 DAY = 86_400_000

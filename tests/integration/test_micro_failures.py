@@ -51,12 +51,12 @@ from workers.retry import RetryPolicy
 from workers.settings import Settings
 from workers.settings_file import SettingsSource
 from workers.summariser.breaker import FIRST_OPEN_MS, LOOK_SOON_MS
-from workers.summariser.build import FollowingSummariser
+from workers.summariser.chain import FollowingSummariser
 from workers.summariser.client import OpenAISummariser
 from workers.summariser.contract import ErrorClass
+from workers.summariser.endpoints import route_name
 from workers.summariser.gate import Permit, SharedGate
-from workers.summariser.rates import Limits
-from workers.summariser.routes import route_name
+from workers.summariser.rate_limits import Limits
 from workers.work import JobOutcome
 
 TURNS = 16

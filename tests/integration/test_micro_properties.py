@@ -25,7 +25,7 @@ from workers.marker import frame_tokens
 from workers.micro.plan import why_nothing_due
 from workers.regions import head_end, tail_start
 from workers.rendering import render
-from workers.summariser.extractive.local_summariser import LocalSummariser
+from workers.summariser.extractive.local import LocalSummariser
 
 SMALL = {
     "protect_last_n": 3,

@@ -12,7 +12,7 @@ from tests.stored_jobs import AGAIN_MS, Worker
 from tests.stored_session import StoredSession
 from workers.settings import Settings
 from workers.settings_file import SettingsSource
-from workers.summariser.extractive.local_summariser import LocalSummariser
+from workers.summariser.extractive.local import LocalSummariser
 from workers.work import NotClaimed, work_in_turn
 from workers.workshop import Workshop
 

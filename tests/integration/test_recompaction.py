@@ -24,7 +24,7 @@ from workers.reconcile import reconcile
 from workers.settings import CompressionSettings, Settings, WorkerSettings
 from workers.settings_file import SettingsSource
 from workers.summariser.contract import ErrorClass, Reply, SummariserError, SummaryRequest
-from workers.summariser.extractive.local_summariser import LocalSummariser
+from workers.summariser.extractive.local import LocalSummariser
 from workers.triggers import Trigger
 from workers.work import Worked, work_in_turn
 from workers.workshop import Workshop

@@ -21,7 +21,7 @@ from tests.stored_session import StoredSession, later
 from workers.retention import Forgotten, forget
 from workers.settings import RetentionSettings, Settings
 from workers.settings_file import SettingsSource
-from workers.summariser.extractive.local_summariser import LocalSummariser
+from workers.summariser.extractive.local import LocalSummariser
 from workers.workshop import Workshop
 
 DAY = 86_400_000

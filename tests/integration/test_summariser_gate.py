@@ -28,7 +28,7 @@ from tests.stored_session import later
 from workers.settings import Settings
 from workers.settings_file import SettingsSource
 from workers.summariser.breaker import FIRST_OPEN_MS, LOOK_AGAIN_MS, LOOK_SOON_MS, OPEN_AFTER
-from workers.summariser.build import FollowingSummariser
+from workers.summariser.chain import FollowingSummariser
 from workers.summariser.contract import (
     ErrorClass,
     Passage,

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workers.summariser.batch_prompts import BATCH_TEMPLATE_VERSION
 from workers.summariser.contract import Passage, SummaryRequest, Task
 from workers.summariser.headings import Section, outline
+from workers.summariser.passages import INSTRUCTION_TOKENS
 from workers.summariser.prompts import chat_messages
-from workers.summariser.window import INSTRUCTION_TOKENS
+from workers.summariser.structured_prompts import BATCH_TEMPLATE_VERSION
 from workers.tokens import estimate_text
 
 BATCH = SummaryRequest(

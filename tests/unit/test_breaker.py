@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storage.endpoints import MINUTE_MS, EndpointRecord
-from workers.summariser import breaker, rates
+from workers.summariser import breaker, rate_limits
 from workers.summariser.breaker import (
     DOUBT_MS,
     FIRST_OPEN_MS,
@@ -21,8 +21,8 @@ from workers.summariser.breaker import (
     verdict_of,
 )
 from workers.summariser.contract import ErrorClass
-from workers.summariser.rates import Limits
-from workers.summariser.routes import route_name
+from workers.summariser.endpoints import route_name
+from workers.summariser.rate_limits import Limits
 
 NOW = 29_000_000 * MINUTE_MS + 20_000
 CEILING_MS = 600_000
@@ -321,34 +321,34 @@ def used(requests: int, tokens: int) -> EndpointRecord:
 
 
 def test_without_limits_nothing_waits() -> None:
-    assert rates.wait_ms(used(10_000, 10**9), Limits(), 10**6) == 0
+    assert rate_limits.wait_ms(used(10_000, 10**9), Limits(), 10**6) == 0
 
 
 def test_requests_beyond_the_limit_wait_for_the_next_minute() -> None:
-    assert rates.wait_ms(used(4, 0), Limits(requests=5), 0) == 0
-    assert rates.wait_ms(used(5, 0), Limits(requests=5), 0) == 40_000
-    assert rates.wait_ms(later(used(5, 0), 40_000), Limits(requests=5), 0) == 0
+    assert rate_limits.wait_ms(used(4, 0), Limits(requests=5), 0) == 0
+    assert rate_limits.wait_ms(used(5, 0), Limits(requests=5), 0) == 40_000
+    assert rate_limits.wait_ms(later(used(5, 0), 40_000), Limits(requests=5), 0) == 0
 
 
 def test_tokens_beyond_the_limit_wait_for_the_next_minute() -> None:
-    assert rates.wait_ms(used(1, 600), Limits(tokens=1000), 400) == 0
-    assert rates.wait_ms(used(1, 600), Limits(tokens=1000), 401) == 40_000
+    assert rate_limits.wait_ms(used(1, 600), Limits(tokens=1000), 400) == 0
+    assert rate_limits.wait_ms(used(1, 600), Limits(tokens=1000), 401) == 40_000
 
 
 def test_a_request_larger_than_the_limit_goes_through_in_an_empty_minute() -> None:
     limits = Limits(requests=5, tokens=1000)
-    assert rates.wait_ms(NEW, limits, 5000) == 0
-    sent = rates.reserved(NEW, 5000)
-    assert rates.wait_ms(sent, limits, 1) == 40_000
+    assert rate_limits.wait_ms(NEW, limits, 5000) == 0
+    sent = rate_limits.reserved(NEW, 5000)
+    assert rate_limits.wait_ms(sent, limits, 1) == 40_000
 
 
 def test_a_reservation_counts_and_is_put_right_within_its_minute() -> None:
-    first = rates.reserved(used(7, 300), 100)
+    first = rate_limits.reserved(used(7, 300), 100)
     assert first.used == (8, 400)
-    assert rates.settled(first, first.minute, 100, 250).used == (8, 550)
-    next_minute = rates.reserved(later(first, MINUTE_MS), 50)
+    assert rate_limits.settled(first, first.minute, 100, 250).used == (8, 550)
+    next_minute = rate_limits.reserved(later(first, MINUTE_MS), 50)
     assert next_minute.used == (1, 50)
-    assert rates.settled(next_minute, first.minute, 100, 250) == next_minute
+    assert rate_limits.settled(next_minute, first.minute, 100, 250) == next_minute
 
 
 def test_the_next_minute_begins_with_nothing_used() -> None:

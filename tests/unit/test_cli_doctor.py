@@ -31,7 +31,7 @@ from tests.model_server import ModelServer
 from workers.settings import Settings
 from workers.summariser.contract import ErrorClass, SummariserError
 from workers.summariser.gate import Permit, SharedGate
-from workers.summariser.rates import Limits
+from workers.summariser.rate_limits import Limits
 from workers.urls import database_url
 
 

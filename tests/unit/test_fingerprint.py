@@ -8,9 +8,9 @@ import pytest
 
 from workers.settings import Settings
 from workers.settings_file import SettingsSource
-from workers.summariser.build import FollowingSummariser
+from workers.summariser.chain import FollowingSummariser
 from workers.summariser.endpoints import SummariserSettings, chain_fingerprint
-from workers.summariser.extractive.local_summariser import LocalSummariser
+from workers.summariser.extractive.local import LocalSummariser
 
 ONE: dict[str, Any] = {"base_url": "http://models.example:8000/v1", "model": "small"}
 FINGERPRINT_OF_ONE = 1695397448144095019

@@ -17,7 +17,7 @@ from tests.strategies import Transcript, any_transcripts, rows_of
 from workers.redaction import REDACTED
 from workers.summariser.answers import accept
 from workers.summariser.contract import ErrorClass, Passage, SummariserError, SummaryRequest, Task
-from workers.summariser.extractive.local_summariser import LocalSummariser
+from workers.summariser.extractive.local import LocalSummariser
 from workers.summariser.extractive.sections import Sections
 from workers.summariser.headings import Section, as_progress, missing_headings
 from workers.summariser.passages import passages

@@ -17,7 +17,7 @@ from tests.conversations import real_sessions, turn
 from tests.strategies import rows_of
 from workers.summariser.answers import accept
 from workers.summariser.contract import Passage, Stopped, Summariser, SummaryRequest, Task
-from workers.summariser.extractive.local_summariser import LocalSummariser
+from workers.summariser.extractive.local import LocalSummariser
 from workers.summariser.passages import passage, passages
 from workers.tokens import estimate_text
 

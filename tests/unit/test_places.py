@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from workers.summariser.contract import Passage
-from workers.summariser.extractive.places import places
+from workers.summariser.extractive.paths import places
 
 
 def found_in(text: str) -> list[str]:

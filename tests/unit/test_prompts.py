@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workers.summariser.contract import Passage, SummaryRequest, Task
-from workers.summariser.passages import passages_size
-from workers.summariser.prompt_fence import FENCE
+from workers.summariser.passages import FENCE, passages_size
 from workers.summariser.prompts import TEMPLATE_VERSION, chat_messages
 
 REQUEST = SummaryRequest(

@@ -6,7 +6,7 @@ import pytest
 
 from storage.rows import Row
 from tests.strategies import rows_of
-from workers.conversation.said import said
+from workers.conversation.verbatim import said
 
 
 def test_text_and_text_parts_are_what_a_person_wrote() -> None:

@@ -17,7 +17,7 @@ from tests.unit.test_redaction import BY_FORM, BY_NAME, BY_PLACE, ORDINARY, PEM
 from workers.redaction import formats as secret_formats
 from workers.redaction import names as secret_names
 from workers.redaction import redaction
-from workers.redaction.hints import folded
+from workers.redaction.names import folded
 
 HINTS = (
     *secret_names._NAME_HINTS,

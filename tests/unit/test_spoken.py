@@ -7,8 +7,7 @@ from datetime import date
 import pytest
 
 from workers.summariser.contract import Passage, SummaryRequest, Task
-from workers.summariser.scripts import Script
-from workers.summariser.spoken import is_spoken, scripts_spoken
+from workers.summariser.scripts import Script, is_spoken, scripts_spoken
 
 LATIN = "The user asked to move the flight to tomorrow, and the agent did so."
 CYRILLIC = "Пользователь попросил перенести рейс на завтра, и агент это сделал."

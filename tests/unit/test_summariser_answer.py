@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workers.summariser.answer import Answer, size_limit
+from workers.summariser.completion import Answer, size_limit
 from workers.summariser.contract import ErrorClass, SummariserError, SummaryRequest, Task
 
 REQUEST = SummaryRequest(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from workers.summariser.contract import ErrorClass
-from workers.summariser.patience import USAGE_SECONDS, Deadlines, Patience
+from workers.summariser.streaming import USAGE_SECONDS, Deadlines, Patience
 
 LIMITS = Deadlines(first_byte=300, idle=120, total=600)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workers.summariser.thinking import VisibleText
+from workers.summariser.completion import VisibleText
 
 
 def visible(*pieces: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workers.summariser.window import INPUT_CHARS, INSTRUCTION_TOKENS, input_chars
+from workers.summariser.passages import INPUT_CHARS, INSTRUCTION_TOKENS, input_chars
 
 
 @pytest.mark.parametrize("window", [None, 128_000, 1_000_000])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workers.summariser.extractive.topic import concerns, terms_of
+from workers.summariser.extractive.salience import concerns, terms_of
 
 
 @pytest.mark.parametrize(

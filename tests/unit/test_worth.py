@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workers.summariser.extractive.worth import worth
+from workers.summariser.extractive.salience import worth
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from workers.batch.telling import figures
 from workers.batch.trial import Trial
 from workers.closing import StaleError
 from workers.limits import session_window
-from workers.summariser.batch_prompts import BATCH_TEMPLATE_VERSION
+from workers.summariser.structured_prompts import BATCH_TEMPLATE_VERSION
 from workers.tokens import estimate_text
 
 

@@ -12,8 +12,8 @@ from workers.batch.span import Span
 from workers.calibration import Calibration
 from workers.marker import frame_tokens
 from workers.regions import Regions
-from workers.summariser.batch_prompts import batch_prompt
 from workers.summariser.contract import SummaryRequest
+from workers.summariser.structured_prompts import batch_prompt
 from workers.tokens import estimate_text
 
 _CHARS_A_TOKEN = 4

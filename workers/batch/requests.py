@@ -12,10 +12,9 @@ from workers.batch.material import Material
 from workers.batch.parts import batches, split
 from workers.questions import question_key
 from workers.redaction import redact
-from workers.summariser.batch_prompts import BATCH_TEMPLATE_VERSION
 from workers.summariser.contract import Passage, SummaryRequest, Task
-from workers.summariser.passages import fit, passages, passages_size
-from workers.summariser.window import INPUT_CHARS
+from workers.summariser.passages import INPUT_CHARS, fit, passages, passages_size
+from workers.summariser.structured_prompts import BATCH_TEMPLATE_VERSION
 from workers.tokens import estimate_text
 
 _CHARS_A_TOKEN = 4

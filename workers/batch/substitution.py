@@ -15,7 +15,7 @@ from storage.summaries import SummaryKind, SummaryStatus
 from workers.batch.span import Span
 from workers.closing import StaleError
 from workers.marker import frame_tokens
-from workers.summariser.batch_prompts import BATCH_TEMPLATE_VERSION
+from workers.summariser.structured_prompts import BATCH_TEMPLATE_VERSION
 from workers.tokens import estimate_text
 
 

@@ -20,8 +20,7 @@ from detect_secrets.plugins.stripe import StripeDetector
 from detect_secrets.plugins.telegram_token import TelegramBotTokenDetector
 from detect_secrets.plugins.twilio import TwilioKeyDetector
 
-from workers.redaction.hints import folded, holds_any
-from workers.redaction.names import is_placeholder, looks_random
+from workers.redaction.names import folded, holds_any, is_placeholder, looks_random
 
 Replace = Callable[[str], str]
 

@@ -8,10 +8,8 @@ and code whole is the look of the value: placeholders, types, calls and plain wo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum, auto
-
-from workers.redaction.hints import folded, holds_any
 
 _KEY_OWNERS = (
     "api|access|secret|private|auth|encryption|encrypt|signing|sign|client|service|account|master"
@@ -244,3 +242,20 @@ def _is_no_word(value: str) -> bool:
 def _ends_line(match: re.Match[str]) -> bool:
     rest = match.string[match.end() : match.end() + 2].lstrip(" \t\r")
     return rest[:1] in ("", "\n")
+
+
+# What `re.IGNORECASE` takes for these letters besides what `str.lower` makes of their capitals.
+_TAKEN_FOR = {"\u0130": "i", "\u0131": "i", "\u017f": "s"}
+
+
+def folded(text: str) -> str:
+    """Give `text` in lower case, as `re.IGNORECASE` compares it with the letters of hints."""
+    if not text.isascii():
+        for letter, plain in _TAKEN_FOR.items():
+            text = text.replace(letter, plain)
+    return text.lower()
+
+
+def holds_any(folded_text: str, hints: Iterable[str]) -> bool:
+    """Whether one of `hints`, words in lower case, is part of a text that was `folded`."""
+    return any(hint in folded_text for hint in hints)

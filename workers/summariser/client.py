@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import CancelledError, Future, wait
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from openai import AsyncOpenAI, Timeout
 
-from workers.summariser.answer import size_limit
-from workers.summariser.asking import Question, ask
+from workers.summariser.completion import size_limit
 from workers.summariser.contract import Reply, Stopped, SummaryRequest
 from workers.summariser.endpoints import SummariserSettings, chain_fingerprint
-from workers.summariser.loop import LoopThread
-from workers.summariser.patience import CONNECT_SECONDS, Deadlines
+from workers.summariser.passages import input_chars
 from workers.summariser.prompts import chat_messages
-from workers.summariser.window import input_chars
+from workers.summariser.streaming import CONNECT_SECONDS, Deadlines, Question, ask
 from workers.urls import http_url
 
 OPENAI_URL = "https://api.openai.com/v1"
@@ -187,3 +187,57 @@ def _sendable(api_key: str) -> str:
         raise ValueError("api_key holds characters that no HTTP header can carry")
     # The client refuses to start without one, and would look for one in the environment.
     return key or "none"
+
+
+Result = TypeVar("Result")
+
+
+class LoopThread:
+    """Runs coroutines for any number of threads until it is closed.
+
+    It lives in the process that made it: after a fork the child has no such thread. `close` may
+    be called once, from another thread.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._pid = os.getpid()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        self._thread.start()
+
+    @property
+    def inherited(self) -> bool:
+        """True in a child process that was forked from the one with the thread."""
+        return self._pid != os.getpid()
+
+    def submit(self, work: Coroutine[Any, Any, Result]) -> Future[Result]:
+        """Start `work`; cancelling the future cancels it at its next await."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def close(self, last: Coroutine[Any, Any, None]) -> None:
+        """Cancel what runs, then run `last`, then end the thread."""
+        self.submit(self._wind_up(last)).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _wind_up(self, last: Coroutine[Any, Any, None]) -> None:
+        for task in self._others():
+            task.cancel()
+        await self._come_to_rest()
+        await last
+        await self._loop.shutdown_asyncgens()
+        await self._come_to_rest()
+
+    async def _come_to_rest(self) -> None:
+        """Wait for every task, those included that close what an ended one let go of.
+
+        A generator that is still being closed when its loop stops is closed again by the garbage
+        collector, which cannot await.
+        """
+        while others := self._others():
+            await asyncio.gather(*others, return_exceptions=True)
+            await asyncio.sleep(0)
+
+    def _others(self) -> set[asyncio.Task[Any]]:
+        return asyncio.all_tasks() - {asyncio.current_task()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Annotated, Literal, TypeAlias
 from urllib.parse import urlsplit
 
@@ -19,7 +20,6 @@ from pydantic import (
 
 from workers.setting_errors import Problem, SettingsError
 from workers.setting_types import Allowed, Block, Seconds, Unit
-from workers.summariser.routes import fingerprint
 from workers.urls import http_url
 
 Provider: TypeAlias = Literal["auto", "openai", "openrouter", "local"]
@@ -281,3 +281,18 @@ def _missing_key(key: str, provider: str) -> Problem:
         "provider: local",
         given=provider,
     )
+
+
+def route_name(model: str, base_url: str) -> str:
+    """`MODEL at HOST`, with the port where the URL has one.
+
+    Nothing else of the URL: user, password, path and query may hold a key.
+    """
+    host = urlsplit(base_url).netloc.rpartition("@")[2].lower()
+    return f"{model} at {host}"
+
+
+def fingerprint(*parts: str) -> int:
+    """A number of 63 bits, the same for the same parts in every process and version."""
+    digest = sha256("\x00".join(parts).encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:8], "big") >> 1

@@ -12,9 +12,9 @@ from storage.endpoints import EndpointRecord
 from storage.engine import Database
 from storage.errors import StorageError
 from workers.log_lines import Field, LogEvent, tell
-from workers.summariser import breaker, rates
+from workers.summariser import breaker, rate_limits
 from workers.summariser.contract import ErrorClass, SummariserError
-from workers.summariser.rates import Limits
+from workers.summariser.rate_limits import Limits
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ class SharedGate:
             found = endpoints.lock(connection, self._database, endpoint)
             if (blocked := _blocked(found, limits, tokens)) is not None:
                 return blocked
-            begun = breaker.begun(rates.reserved(found, tokens), int(1000 * longest_seconds))
+            begun = breaker.begun(rate_limits.reserved(found, tokens), int(1000 * longest_seconds))
             endpoints.write(connection, begun)
         return Permit(endpoint, begun.minute, tokens, begun.probe_until)
 
@@ -107,7 +107,7 @@ class SharedGate:
             well = breaker.answered(found, permit.probe)
             if used_tokens is None:
                 return well
-            return rates.settled(well, permit.minute, permit.tokens, used_tokens)
+            return rate_limits.settled(well, permit.minute, permit.tokens, used_tokens)
 
         self._note(permit, change)
 
@@ -141,7 +141,7 @@ def _blocked(found: EndpointRecord, limits: Limits, tokens: int) -> Blocked | No
         # Whoever cannot wait folds at once for an open breaker, but not for mere doubt.
         down = breaker.is_open(found)
         return Blocked(ErrorClass.BREAKER_OPEN if down else ErrorClass.LIMIT_REACHED, wait_ms)
-    full_ms = rates.wait_ms(found, limits, tokens)
+    full_ms = rate_limits.wait_ms(found, limits, tokens)
     return Blocked(ErrorClass.LIMIT_REACHED, full_ms) if full_ms else None
 
 

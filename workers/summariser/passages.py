@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any
 
 from storage.rows import Message, Origin, Row
@@ -230,3 +231,51 @@ def _cut(start: str, end: str, length: int, room: int) -> str:
     first, last = room * 2 // 3, room // 4
     note = _CUT_NOTE.format(left_out=length - first - last)
     return f"{start[:first]}\n{note}\n{end[-last:]}"
+
+
+FENCE = re.compile(rf"^\[[0-9a-f]{{{MARK_CHARS}}} (?:begin|end)\]", re.MULTILINE)
+"""Finds those lines; an answer that has one repeats its prompt."""
+
+
+def mark_for(*texts: str) -> str:
+    """Make a mark that does not occur in `texts`, the same for the same texts."""
+    data = "\x00".join(texts)
+    mark = sha256(data.encode("utf-8", "surrogatepass")).hexdigest()[:MARK_CHARS]
+    while mark in data:
+        mark = sha256(mark.encode()).hexdigest()[:MARK_CHARS]
+    return mark
+
+
+def fenced(mark: str, title: str, text: str) -> str:
+    """Write `text` as one titled section of the data."""
+    return f"[{mark} begin] {title}\n{text}\n[{mark} end]"
+
+
+def sendable(text: str) -> str:
+    """Give `text` so that it can be sent: half a surrogate pair is no UTF-8, and servers refuse
+    NUL."""
+    whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return whole.replace("\x00", "\ufffd")
+
+
+INPUT_CHARS = 160_000
+"""Characters of passages in one request (ENGINE.md §6.3)."""
+
+CHARS_PER_TOKEN = 3
+"""JSON and ids are denser than prose (ENGINE.md §3)."""
+
+INSTRUCTION_TOKENS = 3_000
+"""The prompt's own text, and the user's question cut to 6,000 characters."""
+
+
+def input_chars(context_length: int | None, summary_tokens: int) -> int:
+    """Characters of passages that one request may hold; `context_length` None is a large window.
+
+    Instructions, the previous summary and the answer share the window with the passages (faults
+    F081). Both summaries are reserved at `summary_tokens`. The passages keep a quarter of a
+    window too small for that, since a request must hold something.
+    """
+    if context_length is None:
+        return INPUT_CHARS
+    room = context_length - INSTRUCTION_TOKENS - 2 * summary_tokens
+    return min(INPUT_CHARS, max(room, context_length // 4) * CHARS_PER_TOKEN)

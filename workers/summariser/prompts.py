@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from workers.summariser.batch_prompts import batch_prompt
 from workers.summariser.contract import SummaryRequest, Task
-from workers.summariser.passages import shown
-from workers.summariser.prompt_fence import fenced, mark_for, sendable
+from workers.summariser.passages import fenced, mark_for, sendable, shown
 from workers.summariser.scripts import dominant_script
+from workers.summariser.structured_prompts import batch_prompt
 
 TEMPLATE_VERSION = "micro-1"
 """Part of the key under which an answer about the rolling summary is stored: whoever changes the

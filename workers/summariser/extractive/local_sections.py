@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from itertools import chain, groupby
 
 from workers.summariser.contract import ErrorClass, Passage, SummariserError, SummaryRequest, Task
-from workers.summariser.extractive.extracts import quoted
+from workers.summariser.extractive.salience import terms_of
 from workers.summariser.extractive.section_extracts import section_extracts
 from workers.summariser.extractive.section_room import fitted
 from workers.summariser.extractive.sections import Sections
-from workers.summariser.extractive.topic import terms_of
+from workers.summariser.extractive.steps import quoted
 
 _SUMMARIES = ("part", "summary")
 

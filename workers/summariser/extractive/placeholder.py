@@ -12,16 +12,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from storage.rows import Row
-from workers.conversation.said import said
+from workers.conversation.verbatim import said
 from workers.marker import FRAMES
 from workers.redaction import redact
 from workers.summariser.contract import Passage
 from workers.summariser.extractive.condensing import ELLIPSIS, clip
-from workers.summariser.extractive.extracts import SAID, extracts
 from workers.summariser.extractive.placeholder_choice import Room, fitted
 from workers.summariser.extractive.placeholder_earlier import earlier_lines
 from workers.summariser.extractive.placeholder_lines import HEADING, REQUEST, Line
 from workers.summariser.extractive.statements import flat, plain, span, statements
+from workers.summariser.extractive.steps import SAID, extracts
 from workers.summariser.headings import Section
 from workers.summariser.passages import passages
 from workers.tokens import estimate_text

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from workers.summariser.extractive.extracts import CALLED, SAID
-from workers.summariser.extractive.worth import worth
+from workers.summariser.extractive.salience import worth
+from workers.summariser.extractive.steps import CALLED, SAID
 from workers.summariser.headings import Section
 
 HEADING = (

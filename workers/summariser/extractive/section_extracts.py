@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from workers.redaction import redact
 from workers.summariser.contract import Passage
 from workers.summariser.extractive.condensing import JOINT, clip
-from workers.summariser.extractive.extracts import SAID, extracts
-from workers.summariser.extractive.places import places
+from workers.summariser.extractive.paths import places
 from workers.summariser.extractive.sections import Sections
 from workers.summariser.extractive.statements import flat, span, statements
+from workers.summariser.extractive.steps import SAID, extracts
 from workers.summariser.headings import Section
 from workers.summariser.passages import NOTE
 from workers.summariser.role_play import is_order, without_roles

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from workers.summariser.extractive.condensing import Lines, clip, condensed
+from workers.summariser.extractive.salience import concerns, worth
 from workers.summariser.extractive.sections import Sections, steps_in
-from workers.summariser.extractive.topic import concerns
-from workers.summariser.extractive.worth import worth
 from workers.summariser.headings import Section
 from workers.tokens import estimate_text
 

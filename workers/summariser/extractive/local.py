@@ -10,8 +10,8 @@ from workers.summariser.answers import accept
 from workers.summariser.contract import Reply, Stopped, SummariserError, SummaryRequest, Task
 from workers.summariser.endpoints import SummariserSettings, chain_fingerprint
 from workers.summariser.extractive.condensing import Lines, condensed
-from workers.summariser.extractive.extracts import extracts, quoted
 from workers.summariser.extractive.local_sections import section_texts
+from workers.summariser.extractive.steps import extracts, quoted
 from workers.tokens import estimate_text
 
 _DEFRAG_SHARE = 0.6

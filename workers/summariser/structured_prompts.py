@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from workers.summariser.contract import SummaryRequest, Task
-from workers.summariser.passages import shown
-from workers.summariser.prompt_fence import fenced, mark_for
-from workers.summariser.spoken import user_script
+from workers.summariser.passages import fenced, mark_for, shown
+from workers.summariser.scripts import user_script
 
 BATCH_TEMPLATE_VERSION = "batch-1"
 """Part of the key under which an answer is stored: whoever changes the text below changes it."""
