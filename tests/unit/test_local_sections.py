@@ -176,6 +176,27 @@ def test_nothing_new_still_counts_as_a_step() -> None:
     assert Sections.of(again).steps_in_all > Sections.of(first).steps_in_all
 
 
+def test_small_talk_alone_takes_no_line_away() -> None:
+    """An unchanged text would be refused as an echo, and a bare count be all that is left."""
+    rules = [f"Never open gate {n} for Bob Jones without ${n}." for n in range(100, 130)]
+    first = summary_of(replace(REQUEST, passages=tuple(Passage("user", rule) for rule in rules)))
+    talk = (Passage("user", "Thank you."), Passage("assistant", "You're welcome!"))
+    later = first
+    for _ in range(3):
+        later = summary_of(replace(REQUEST, previous=later, passages=talk))
+        assert Sections.of(later).of_section(Section.CONSTRAINTS) == Sections.of(first).of_section(
+            Section.CONSTRAINTS
+        )
+
+
+def test_files_have_a_part_of_a_room_that_rules_would_fill() -> None:
+    rules = [Passage("user", f"Never open gate {n} for Bob without ${n}.") for n in range(100)]
+    work = Passage("assistant", "", (("edit", '{"path":"src/app/main.py"}'),))
+    request = replace(REQUEST, passages=(*rules, work), target_tokens=400, replaced_tokens=2_000)
+    assert told(request, Section.FILES) == ("`src/app/main.py`",)
+    assert told(request, Section.PROGRESS) != ()
+
+
 def test_parts_are_joined_in_order_and_numbered_through() -> None:
     parts = [
         summary_of(replace(REQUEST, passages=given_passages))
@@ -297,7 +318,7 @@ def headings_tokens() -> int:
 def test_the_headings_and_a_count_are_all_that_a_tiny_room_holds() -> None:
     text = summary_of(replace(REQUEST, target_tokens=10, replaced_tokens=headings_tokens() + 12))
     assert missing_headings(text) == ()
-    assert Sections.of(text).lines[Section.PROGRESS] == ()
+    assert Sections.of(text).of_section(Section.PROGRESS) == ()
     assert Sections.of(text).steps_in_all == 4
 
 

@@ -15,8 +15,8 @@ from tests.strategies import Transcript, any_transcripts, rows_of
 from workers.marker import CURRENT, FRAMES, frame, unframe
 from workers.redaction import count_secrets
 from workers.summariser.extractive.placeholder import SMALLEST_TOKENS, placeholder
-from workers.summariser.extractive.placeholder_lines import HEADING, REQUEST
-from workers.summariser.extractive.statements import flat
+from workers.summariser.extractive.sections import HEADING, REQUEST
+from workers.summariser.extractive.sentences import flat
 from workers.summariser.headings import Section, outline
 from workers.summariser.role_play import is_role_play
 from workers.tokens import estimate_text

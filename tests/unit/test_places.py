@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from workers.summariser.contract import Passage
-from workers.summariser.extractive.paths import places
+from workers.summariser.extractive.steps import paths
 
 
 def found_in(text: str) -> list[str]:
-    return places([Passage("assistant", text)])
+    return paths([Passage("assistant", text)])
 
 
 @pytest.mark.parametrize(
@@ -48,9 +48,9 @@ def test_they_come_in_the_order_of_their_last_mention() -> None:
         Passage("assistant", "", (("edit", '{"path":"c.py","text":"import\\nb.py"}'),)),
         Passage("assistant", "Now a.py is done."),
     ]
-    assert places(given) == ["c.py", "b.py", "a.py"]
+    assert paths(given) == ["c.py", "b.py", "a.py"]
 
 
 def test_listings_of_tools_are_left_out_and_one_message_gives_four() -> None:
-    assert places([Passage("tool ls", "a.py b.py"), Passage("runtime", "c.py")]) == []
+    assert paths([Passage("tool ls", "a.py b.py"), Passage("runtime", "c.py")]) == []
     assert found_in(" ".join(f"f{n}.py" for n in range(9))) == ["f0.py", "f1.py", "f2.py", "f3.py"]

@@ -6,7 +6,7 @@ import pytest
 
 from storage.rows import Row
 from tests.strategies import rows_of
-from workers.conversation.verbatim import said
+from workers.conversation.verbatim import user_text
 
 
 def test_text_and_text_parts_are_what_a_person_wrote() -> None:
@@ -19,7 +19,7 @@ def test_text_and_text_parts_are_what_a_person_wrote() -> None:
             },
         ]
     )
-    assert (said(plain), said(parts)) == ("Fly to Rome.", "a\nb")
+    assert (user_text(plain), user_text(parts)) == ("Fly to Rome.", "a\nb")
 
 
 def test_results_of_tools_in_the_same_row_are_not() -> None:
@@ -29,14 +29,14 @@ def test_results_of_tools_in_the_same_row_are_not() -> None:
         {"type": "text", "text": "Go on."},
     ]
     [row] = rows_of([{"role": "user", "content": content}])
-    assert said(row) == "Go on."
+    assert user_text(row) == "Go on."
 
 
 def test_secrets_are_redacted() -> None:
     [row] = rows_of([{"role": "user", "content": "password: hunter2-Zk81!pq"}])
-    assert said(row) == "password: [REDACTED]"
+    assert user_text(row) == "password: [REDACTED]"
 
 
 def test_a_row_without_its_message_is_an_error() -> None:
     with pytest.raises(ValueError, match="row 7"):
-        said(Row(position=7, tokens=3, role="user", opens_turn=True))
+        user_text(Row(position=7, tokens=3, role="user", opens_turn=True))

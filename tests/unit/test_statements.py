@@ -7,14 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workers.marker import CURRENT
-from workers.summariser.extractive.statements import (
-    LINE_TOKENS,
-    flat,
-    plain,
-    span,
-    statements,
-    units,
-)
+from workers.summariser.extractive.sentences import LINE_TOKENS, flat, plain, span, units
+from workers.summariser.extractive.statements import statements
 from workers.summariser.headings import Section, outline
 from workers.summariser.role_play import is_role_play
 from workers.tokens import estimate_text
@@ -119,4 +113,4 @@ def test_any_text_gives_short_single_lines(text: str) -> None:
     for line in statements(text):
         assert line.text.splitlines() == [line.text]
         assert estimate_text(line.text) <= LINE_TOKENS + 2
-        assert line.telling > 0
+        assert line.salience > 0

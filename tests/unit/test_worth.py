@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workers.summariser.extractive.salience import worth
+from workers.summariser.extractive.salience import salience
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from workers.summariser.extractive.salience import worth
     ],
 )
 def test_idle_talk_is_worth_nothing(line: str) -> None:
-    assert worth(line) == 0
+    assert salience(line) == 0
 
 
 @pytest.mark.parametrize(
@@ -43,20 +43,20 @@ def test_idle_talk_is_worth_nothing(line: str) -> None:
     ],
 )
 def test_a_telling_line_is_worth_more_than_one_like_it(telling: str, idle: str) -> None:
-    assert worth(telling) > worth(idle)
+    assert salience(telling) > salience(idle)
 
 
 def test_a_rule_with_particulars_is_worth_more_than_either() -> None:
-    both = worth("Never pay more than $500 to Ann Smith.")
-    assert both > worth("Never pay more than that to them.")
-    assert both > worth("They paid $500 to Ann Smith.")
+    both = salience("Never pay more than $500 to Ann Smith.")
+    assert both > salience("Never pay more than that to them.")
+    assert both > salience("They paid $500 to Ann Smith.")
 
 
 def test_repeating_a_code_adds_nothing() -> None:
-    assert worth("HAT045 HAT045 HAT045") == worth("HAT045")
+    assert salience("HAT045 HAT045 HAT045") == salience("HAT045")
 
 
 @given(st.text(max_size=300))
 @settings(max_examples=100, deadline=None)
 def test_any_line_is_weighed_within_bounds(line: str) -> None:
-    assert 0 <= worth(line) <= 14
+    assert 0 <= salience(line) <= 14

@@ -39,7 +39,7 @@ def verbatim_section(rows: Iterable[Row], *, budget_tokens: int) -> str:
     for row in rows:
         if budget_tokens <= 0:
             break
-        if not row.opens_turn or not (text := said(row)):
+        if not row.opens_turn or not (text := user_text(row)):
             continue
         longer = f"{section or HEADING}\n\n{_quoted(_cut(text))}"
         if estimate_text(longer) > budget_tokens:
@@ -61,7 +61,7 @@ def _quoted(text: str) -> str:
 _RESULT_PARTS = frozenset({"tool_result", "function_call_output"})
 
 
-def said(row: Row) -> str:
+def user_text(row: Row) -> str:
     """Give the words of a user message, redacted, of a very long one the first 4,000 characters
     and the last 1,500 with a note between.
 

@@ -15,7 +15,7 @@ from workers.tokens import estimate_text
 JOINT = " ┆ "
 ELLIPSIS = "…"
 
-_COUNT = re.compile(r"… \(\+(\d{1,9})\)")
+COUNT = re.compile(r"… \(\+(\d{1,9})\)")
 _SHORT_TOKENS = 24
 _JOINED_TOKENS = 14
 _PARTS_OF_A_LINE = 3
@@ -32,7 +32,7 @@ class Lines:
     def of(cls, summary: str) -> Lines:
         """Read the lines of a summary, its own or anybody's."""
         lines = [line.strip() for line in summary.splitlines() if line.strip()]
-        count = _COUNT.fullmatch(lines[0]) if lines else None
+        count = COUNT.fullmatch(lines[0]) if lines else None
         return cls(tuple(lines[1:]), int(count[1])) if count else cls(tuple(lines))
 
     def __str__(self) -> str:

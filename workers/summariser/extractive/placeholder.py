@@ -1,27 +1,33 @@
-"""The deterministic summary that stands in while no model answers (ENGINE.md §10).
+"""The deterministic summary that stands in while no model answers.
 
 It holds lines of the covered messages and of the summary before, chosen by rules: what the user
-laid down, what was done and what came of it, which files, where things stood. It is a makeshift
+laid down, what was done and with which result, which files, where things stood. It is a makeshift
 and says so; a real summary of the same messages replaces it.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from storage.rows import Row
-from workers.conversation.verbatim import said
+from workers.conversation.verbatim import user_text
 from workers.marker import FRAMES
 from workers.redaction import redact
 from workers.summariser.contract import Passage
 from workers.summariser.extractive.condensing import ELLIPSIS, clip
-from workers.summariser.extractive.placeholder_choice import Room, fitted
-from workers.summariser.extractive.placeholder_earlier import earlier_lines
-from workers.summariser.extractive.placeholder_lines import HEADING, REQUEST, Line
-from workers.summariser.extractive.statements import flat, plain, span, statements
-from workers.summariser.extractive.steps import SAID, extracts
+from workers.summariser.extractive.sections import (
+    HEADING,
+    REQUEST,
+    Line,
+    Room,
+    Sections,
+    fitted,
+    newest,
+    without_least,
+)
+from workers.summariser.extractive.sentences import flat, span
+from workers.summariser.extractive.statements import findings, statements
 from workers.summariser.headings import Section
 from workers.summariser.passages import passages
 from workers.tokens import estimate_text
@@ -41,14 +47,6 @@ _FEWEST_REQUEST_TOKENS = 12
 _REQUEST_SHARE = 12
 _CHARS_PER_TOKEN = 4
 
-_STATED = frozenset({Section.GOAL, Section.CONSTRAINTS, Section.DECISIONS, Section.QUESTIONS})
-_UPDATED = re.compile(r"[$€£¥]\s?\d[\d.,]*|\d{4}-\d{2}-\d{2}")
-_PATH = re.compile(
-    r"https?://[^\s\"'`<>\\)\],]++"
-    r"|(?<![\w.@+/-])(?:~|\.{1,2})?/(?:[\w.@+-]++/)*[\w.@+-]++"
-    r"|(?<![\w.@+/-])(?:[\w.@+-]++/)+[\w@+.-]*\.[A-Za-z]\w{0,7}\b"
-)
-
 
 def placeholder(
     rows: Sequence[Row],
@@ -61,67 +59,83 @@ def placeholder(
     """Summarise `rows`, in view order and with their messages, without a model.
 
     The text begins with HEADING and has the sections of a batch summary, those that have a line.
-    `previous`, the summary before ("" for none), keeps its most telling lines, up to half of the
+    `previous`, the summary before ("" for none), keeps its most salient lines, up to half of the
     room whatever is new. The last request is told once, as history, and not at all where the
-    marker shows it anyway (`shows_request=False`; faults F114). Of several lines that differ only
-    in a sum or a date the newest stays. Secrets are redacted, words of tools stand in backticks.
+    marker shows it anyway (`shows_request=False`), lest an agent answer it again. Of several lines
+    that differ only in a sum or a date the newest stays. Secrets are redacted, words of tools
+    stand in backticks.
 
     The result has at most `budget_tokens` and `max_chars`; where those are less than HEADING
     takes, it is HEADING alone (`SMALLEST_TOKENS`). The same input gives the same text; without
     rows a placeholder comes back as it is. Long sessions are read in part: of the user messages
-    the first 45 % and the last 55 % of 12,000 tokens (as in ENGINE.md §6.3), of the steps the
-    newest. Raises `ValueError` for a row without its message.
+    the first 45 % and the last 55 % of 12,000 tokens, of the steps the newest. Raises `ValueError`
+    for a row without its message.
     """
     room = Room(budget_tokens, max_chars)
-    words = [text for row in _few([row for row in rows if row.opens_turn]) if (text := said(row))]
-    new = [*_stated(words), *_done(rows)]
-    earlier = [_unframed(line) for line in earlier_lines(previous, is_followed=bool(rows))]
+    words = [
+        text for row in _few([row for row in rows if row.opens_turn]) if (text := user_text(row))
+    ]
+    earlier = _earlier(previous, is_followed=bool(rows))
+    new = list(_found(words, passages(_newest([row for row in rows if not row.opens_turn]))))
     if not shows_request:
         earlier = [line for line in earlier if not line.is_request]
     elif words:
         new.insert(0, _request(words[-1], room))
-    lines = _told_once([*earlier, *map(_unframed, new)])
-    return fitted(lines, frozenset(earlier), room)
+    told = Sections(_told_once([*map(_unframed, earlier), *map(_unframed, new)]))
+    return _written_in(told, room, earlier=frozenset(map(_unframed, earlier)))
 
 
-def _stated(words: Sequence[str]) -> Iterator[Line]:
-    """What the user laid down. Of the last request only what binds: the ask is told once."""
+def _written_in(told: Sections, room: Room, earlier: frozenset[Line]) -> str:
+    kept = fitted(told, room, _written, earlier=earlier)
+    # Redaction may lengthen a text.
+    while kept.lines and not room.holds(redact(_written(kept))):
+        kept = without_least(kept)
+    return redact(_written(kept))
+
+
+def _written(told: Sections) -> str:
+    """Write lines under the headings of their sections. Sections without a line are left out."""
+    texts = [HEADING]
+    for section in Section:
+        if lines := [str(line) for line in told.lines if line.section is section]:
+            texts += [section.heading, *lines]
+    return "\n".join(texts)
+
+
+def _earlier(previous: str, *, is_followed: bool) -> list[Line]:
+    """Read the summary before. Where newer messages follow, what was the state then is progress
+    now, and the last request leaves what is salient in it, like any other."""
+    lines = Sections.of(redact(previous)).lines
+    return [aged for line in lines for aged in _aged(line)] if is_followed else list(lines)
+
+
+def _aged(line: Line) -> Iterator[Line]:
+    if line.is_request:
+        yield from statements(line.text.removeprefix(REQUEST).strip("`"))
+    elif line.section is Section.STATE:
+        yield replace(line, section=Section.PROGRESS)
+    else:
+        yield line
+
+
+def _found(words: Sequence[str], steps: Sequence[Passage]) -> Iterator[Line]:
+    """The user's statements, of the last request only what binds, and what the agent did: its
+    steps, of which the last are the state, and the files it named."""
     for text in words[:-1]:
         yield from statements(text)
     for text in words[-1:]:
         yield from (line for line in statements(text) if line.section is not Section.GOAL)
-
-
-def _done(rows: Sequence[Row]) -> Iterator[Line]:
-    """What the agent did: its steps, of which the last are the state, and the files it named."""
-    steps = passages(_newest([row for row in rows if not row.opens_turn]))
-    told = [Line.of(Section.PROGRESS, _step(text)) for text in extracts(steps)]
-    yield from told[:-_LAST_STEPS]
-    yield from (replace(line, section=Section.STATE) for line in told[-_LAST_STEPS:])
-    yield from _files(steps)
-
-
-def _step(text: str) -> str:
-    clean = redact(text)
-    return f"{SAID} {plain(clean)}" if clean.startswith(SAID) else clean
+    found = list(findings(steps))
+    done = [line for line in found if line.section is not Section.FILES]
+    yield from done[:-_LAST_STEPS]
+    yield from (replace(line, section=Section.STATE) for line in done[-_LAST_STEPS:])
+    yield from [line for line in found if line.section is Section.FILES][-_FILES:]
 
 
 def _request(text: str, room: Room) -> Line:
     likely = int(min(room.tokens, room.chars / _CHARS_PER_TOKEN)) // _REQUEST_SHARE
     limit = max(_FEWEST_REQUEST_TOKENS, min(_REQUEST_TOKENS, likely))
     return Line.of(Section.STATE, REQUEST + span(clip(flat(text), limit)))
-
-
-def _files(steps: Sequence[Passage]) -> Iterator[Line]:
-    """The files and addresses that were worked on, as the calls name them; the newest twelve."""
-    newest_first = dict.fromkeys(
-        path
-        for one in reversed(steps)
-        for _, arguments in reversed(one.calls)
-        for path in reversed(_PATH.findall(arguments))
-    )
-    for path in reversed(list(newest_first)[:_FILES]):
-        yield Line.of(Section.FILES, span(path))
 
 
 def _few(rows: Sequence[Row]) -> list[Row]:
@@ -156,17 +170,19 @@ def _unframed(line: Line) -> Line:
     return line if text == line.text else Line.of(line.section, text)
 
 
-def _told_once(lines: Sequence[Line]) -> list[Line]:
+def _told_once(lines: Sequence[Line]) -> tuple[Line, ...]:
     """Of lines that tell the same the newest, and nothing beside the request that is in it."""
     request = next((line for line in reversed(lines) if line.is_request), None)
-    newest: dict[str, Line] = {}
-    for line in reversed(lines):
-        is_new = line is request or not (line.is_request or (request and line.text in request.text))
-        if is_new and any(map(str.isalnum, line.text)):
-            newest.setdefault(_sameness(line), line)
-    return list(reversed(newest.values()))
-
-
-def _sameness(line: Line) -> str:
-    """What two lines have in common that tell the same: of statements all but sums and dates."""
-    return _UPDATED.sub("#", line.text) if line.section in _STATED else line.text
+    state = {line.text for line in lines if line.section is Section.STATE}
+    return newest(
+        [
+            line
+            for line in lines
+            if line is request
+            or not (
+                line.is_request
+                or (request and line.text in request.text)
+                or (line.section is Section.PROGRESS and line.text in state)
+            )
+        ]
+    )

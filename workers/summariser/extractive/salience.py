@@ -1,4 +1,4 @@
-"""How much a line of a conversation is worth keeping, judged without a model.
+"""How much a line of a conversation is worth keeping, by rules.
 
 What binds the agent is worth most, then wishes, decisions and open points, then trouble, then
 what nobody could guess again: names, numbers, dates, codes, paths. Words without any of these are
@@ -62,8 +62,8 @@ _KINDS = (
 )
 
 _LABEL = re.compile(r"^[^\w\s]{0,3}\s?(?:[A-Z][A-Z ]{2,24}|(?i:note|remember|important|update)):")
-_LABEL_WORTH = 2
-_RULE_WORTH = 3
+_LABEL_WEIGHT = 2
+_RULE_WEIGHT = 3
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 _PARTICULAR = re.compile(r"\d|[/\\@_$€£¥]|\.[a-z]{2}|[a-z][A-Z]")
@@ -71,15 +71,15 @@ _EDGES = ".,;:!?()[]{}<>\"'`“”‘’*•→⇒┆。，；：！？（）「
 _CLOSERS = (".", "!", "?", ":", "•", "→", "。", "！", "？")
 
 
-def worth(line: str) -> int:
+def salience(line: str) -> int:
     """Weigh one line: 0 for idle talk, up to about 14 for a rule full of particulars."""
     label = _LABEL.match(line)
     rest = line[label.end() :] if label else line
     low = rest.casefold()
     words = frozenset(_WORD.findall(low))
-    told = _LABEL_WORTH if label else 0
+    told = _LABEL_WEIGHT if label else 0
     if _binds(low, words):
-        told += _RULE_WORTH
+        told += _RULE_WEIGHT
     for weight, cues, phrases in _KINDS:
         if not cues.isdisjoint(words) or any(phrase in low for phrase in phrases):
             told += weight
@@ -118,7 +118,7 @@ _PAIR = 2
 
 
 def terms_of(topic: str) -> frozenset[str]:
-    """Give what a line holds one of when it concerns `topic`; none for a topic that says nothing.
+    """Return the terms of which a line on `topic` holds one; none for a topic that says nothing.
 
     Words of four letters and more, without the ending of English plurals; shorter ones that are
     names by their capitals or digits; of a run of Chinese, Japanese or Korean each pair of
@@ -128,7 +128,7 @@ def terms_of(topic: str) -> frozenset[str]:
 
 
 def concerns(line: str, terms: frozenset[str]) -> bool:
-    """True when `line` holds one of `terms`."""
+    """Return whether `line` holds one of `terms`."""
     folded = line.casefold()
     return any(term in folded for term in terms)
 

@@ -1,30 +1,24 @@
-"""What of a person's words is worth keeping as a line of its own, found without a model."""
+"""What of a conversation is worth a line of its own, and in which section of a summary."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from workers.summariser.extractive.condensing import JOINT, clip
-from workers.summariser.extractive.placeholder_lines import Line
-from workers.summariser.headings import Section, outline
-from workers.summariser.passages import NOTE
-from workers.summariser.role_play import is_order, without_roles
-from workers.tokens import estimate_text
-
-LINE_TOKENS = 60
+from workers.redaction import redact
+from workers.summariser.contract import Passage
+from workers.summariser.extractive.sections import Line
+from workers.summariser.extractive.sentences import is_heading, plain, span, units
+from workers.summariser.extractive.steps import SAID, paths, steps
+from workers.summariser.headings import Section
+from workers.summariser.role_play import is_order
 
 _PER_MESSAGE = 8
 _FEWEST_LETTERS = 4
 
-_CODE_BLOCK = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _CODE = re.compile(
     r"^(?:\d{1,6}[:|]|[\[(/]|File [\"'])|\w\s?=\s?[\w\"'\[({]|^[\w.]+\(|[\[({;:\\]$|[)\]}],$"
 )
-_ORNAMENT = re.compile(r"^(?:[>#*\-•→\s]+|\d{1,3}[.)]\s+)+|\*{2,}")
-_SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+|(?<=[。！？])")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\ufeff]+")
-
 _ASKS = re.compile(
     r".{0,40}?(?:\bplease\b|\b(?:can|could|would|will) you\b|\blet[’']s\b|请|帮我|想|пожалуйста"
     r"|\b(?:i|we)(?: |[’'])(?:am|m|re|d|would|need|want|wish)(?: like)?(?: looking)? (?:to|you)\b"
@@ -41,7 +35,13 @@ _OPEN = re.compile(
 )
 _DECIDED = re.compile(
     r"\b(?:decided|decision|agreed|approved|(?:i|we)(?:[’']ll| will) go with)\b"
-    r"|决定|решил\w*|решено",
+    r"|决定|\bрешил\w*|\bрешено|قرر",
+    re.IGNORECASE,
+)
+_AGENT_DECIDED = re.compile(
+    r"\b(?:decided|chose|opted for|settled on|agreed (?:on|to)|instead of|rather than"
+    r"|switched to)\b"
+    r"|决定|选定|改用|采用|\b(?:решил\w*|решено|выбра\w+)\b|قرر",
     re.IGNORECASE,
 )
 
@@ -49,8 +49,26 @@ _DECIDED = re.compile(
 _OWN_WORDS = re.compile(r"\b(?:from now on|you must)\b|从现在起|你必须", re.IGNORECASE)
 
 
+def findings(passages: Sequence[Passage]) -> Iterator[Line]:
+    """Take from `passages` the user's statements, the steps and decisions, and the files.
+
+    Everything is redacted; what comes from tools, and paths, stand in backticks.
+    """
+    for one in passages:
+        if one.label == "user":
+            yield from statements(one.text)
+    for step in steps(passages):
+        clean = redact(step)
+        is_said = clean.startswith(SAID)
+        decided = is_said and _AGENT_DECIDED.search(clean)
+        text = f"{SAID} {plain(clean)}" if is_said else clean
+        yield Line.of(Section.DECISIONS if decided else Section.PROGRESS, text)
+    for path in paths(passages):
+        yield Line.of(Section.FILES, redact(span(path)))
+
+
 def statements(text: str) -> list[Line]:
-    """Take the telling lines out of one user message, at most eight, in their order.
+    """Take the salient lines out of one user message, at most eight, in their order.
 
     Rules, wishes and facts come under constraints, requests under the goal. `text` is redacted
     already. What reads like an order to an agent, or like a heading, is set in backticks: quoted
@@ -59,52 +77,9 @@ def statements(text: str) -> list[Line]:
     lines = [
         Line.of(_section(unit), unit) for unit in dict.fromkeys(units(text)) if _is_prose(unit)
     ]
-    told = [_quoted(line) for line in lines if line.telling]
-    best = set(sorted(told, key=lambda line: -line.worth)[:_PER_MESSAGE])
+    told = [_quoted(line) for line in lines if line.salience]
+    best = set(sorted(told, key=lambda line: -line.weight)[:_PER_MESSAGE])
     return [line for line in told if line in best]
-
-
-def units(text: str) -> Iterator[str]:
-    """Take a text apart into plain lines of at most 60 tokens; code blocks are left out.
-
-    A longer line becomes several: sentences, as many together as fit.
-    """
-    for raw in _CODE_BLOCK.sub("\n", NOTE.sub(" ", text)).splitlines():
-        line = plain(raw)
-        if estimate_text(line) <= LINE_TOKENS:
-            yield line
-            continue
-        unit = ""
-        for sentence in _SENTENCE_END.split(line):
-            longer = f"{unit} {sentence}".strip()
-            if unit and estimate_text(longer) > LINE_TOKENS:
-                yield clip(unit, LINE_TOKENS)
-                longer = sentence
-            unit = longer
-        yield clip(unit, LINE_TOKENS)
-
-
-def flat(text: str) -> str:
-    """Write text as one line without control characters."""
-    return " ".join(_CONTROL.sub(" ", text).split())
-
-
-def plain(text: str) -> str:
-    """Write text as one line without ornaments, speakers and role markers, however many."""
-    line = flat(text).replace(JOINT, " ")
-    while (barer := _ORNAMENT.sub("", without_roles(line))) != line:
-        line = barer
-    return line
-
-
-def span(text: str) -> str:
-    """Set a text in backticks: quoted matter, no order and no turn of a conversation."""
-    return f"`{text.replace('`', chr(39)).strip()}`"
-
-
-def is_heading(line: str) -> bool:
-    """True when `line` in a summary would open a section."""
-    return any(part.opens for part in outline(f"- {line}"))
 
 
 def _quoted(line: Line) -> Line:

@@ -1,8 +1,8 @@
-"""What is worth keeping of passages, found without a model: one short line for each step.
+"""What was done in a conversation: one short line for each step, and the files it names.
 
-An assistant's message gives the first sentence that says something, a tool call its name, its
+An assistant's message gives the first sentences that state something, a tool call its name, its
 arguments and the facts of its result. Symbols stand for words, so the lines fit any language.
-What comes from tools is set in backticks: quoted matter, not speech and no order (faults F238).
+What comes from tools is set in backticks: quoted matter, not speech and no order.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from workers.summariser.contract import Passage
 from workers.summariser.extractive.condensing import JOINT, clip
+from workers.summariser.extractive.sentences import flat, sentences, span
 from workers.summariser.passages import NOTE
-from workers.summariser.role_play import is_order, without_roles
+from workers.summariser.role_play import is_order
 from workers.tokens import estimate_text
 
 SAID, CALLED, GAVE = "•", "→", "⇒"
@@ -28,9 +29,6 @@ _VALUE_CHARS = 40
 _FACTS = 8
 _DEPTH = 3
 
-_SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+|(?<=[。！？])|\n+")
-_CODE_BLOCK = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
-_ORNAMENT = re.compile(r"^(?:[>#*\-•\s]+|\d{1,3}[.)]\s+)+|\*{2,}|`")
 _OPENER = re.compile(
     r"(?:(?:sure|great|okay|ok|certainly|of course|absolutely|perfect|got it|thanks|thank you|so"
     r"|(?:i(?:'m| am|’m) (?:very |so )?)?sorry|unfortunately|yes|no|now"
@@ -68,10 +66,24 @@ _EXIT = re.compile(
     r"\b(?:exit|return)[ _-]?(?:code|status)?\D{0,8}\d+|退出码\D{0,4}\d+", re.IGNORECASE
 )
 _SPAN = re.compile(r"`[^`]*`")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f\u200b-\u200f\u2028-\u202e\ufeff]+")
+_PATHS_OF_ONE = 4
+_PATH_CHARS = 160
+
+_PATH_WORD = re.compile(r"[^\s\"'`<>()\[\]{}|,;*\\，。；、：（）「」《》“”‘’!！？]+")
+_ADDRESS = re.compile(r"(?:https?|s3|gs|ssh|ftp)://[^\s/]+\S*", re.IGNORECASE)
+_ENDING = (
+    r"(?:py|pyi|ipynb|js|jsx|ts|tsx|java|kt|go|rs|rb|php|c|cc|cpp|h|hpp|cs|swift|sh|sql|html?|css"
+    r"|json|jsonl|ya?ml|toml|ini|cfg|conf|xml|csv|tsv|md|rst|txt|log|lock|db|sqlite|pdf|docx?|xlsx?"
+    r"|pptx?|png|jpe?g|gif|svg|webp|mp[34]|wav|zip|gz|tar|tgz|patch|diff|env|proto|ps1|bat)"
+)
+_FILE = re.compile(
+    rf"(?:[\w.@+~-]{{0,80}}/)*+[\w.@+-]{{1,80}}\.{_ENDING}(?::\d+)?"  # src/app.py, notes.md:12
+    r"|(?:~|\.{1,2})?/(?:[\w.@+-]{1,80}/)+[\w.@+-]{0,80}",  # /etc/hosts, ./build/out/
+    re.IGNORECASE,
+)
 
 
-def extracts(passages: Sequence[Passage]) -> list[str]:
+def steps(passages: Sequence[Passage]) -> list[str]:
     """Take one line for each thing done in `passages`, in their order.
 
     What the user said is left out: it stays in the conversation word for word.
@@ -90,23 +102,17 @@ def extracts(passages: Sequence[Passage]) -> list[str]:
     return [line.replace(JOINT, " ") for line in lines]
 
 
-def quoted(line: str) -> str:
-    """Set a whole line in backticks, after its symbol."""
-    symbol, _, text = line.partition(" ")
+def as_quoted(step: str) -> str:
+    """Set a whole step in backticks, after its symbol."""
+    symbol, _, text = step.partition(" ")
     if symbol not in (SAID, CALLED):
-        symbol, text = SAID, line
-    if _SPAN.fullmatch(text):
-        return line
-    return f"{symbol} {_quote(text)}"
+        symbol, text = SAID, step
+    return step if _SPAN.fullmatch(text) else f"{symbol} {span(text)}"
 
 
 def _sentence(text: str) -> str:
     """The sentences that state facts, as many as fit, else the first that is no filler."""
-    told = [
-        sentence
-        for piece in _SENTENCE_END.split(_CODE_BLOCK.sub("\n", NOTE.sub(" ", text)))
-        if (sentence := _tidied(piece)) and _tells(sentence)
-    ]
+    told = [stated for one in sentences(text) if _tells(stated := _statement(_bare(one)))]
     facts = [sentence for sentence in told if _FACTUAL.search(sentence)] or told[:1]
     chosen = facts[:1]
     for fact in facts[1:]:
@@ -127,12 +133,7 @@ def _tells(sentence: str) -> bool:
     )
 
 
-def _tidied(piece: str) -> str:
-    plain = _ORNAMENT.sub("", without_roles(_ORNAMENT.sub("", piece.strip())))
-    return _statement(_without_opener(_one_line(plain)))
-
-
-def _without_opener(sentence: str) -> str:
+def _bare(sentence: str) -> str:
     opener = _OPENER.match(sentence)
     return sentence[opener.end() :] if opener else sentence
 
@@ -145,7 +146,7 @@ def _statement(sentence: str) -> str:
 
 
 def _called(name: str, arguments: str) -> str:
-    return f"{CALLED} {_quote(f'{name}({_arguments(arguments)})')}"
+    return f"{CALLED} {span(f'{name}({_arguments(arguments)})')}"
 
 
 def _result(one: Passage, waiting: deque[tuple[str, str]]) -> str:
@@ -156,9 +157,9 @@ def _result(one: Passage, waiting: deque[tuple[str, str]]) -> str:
         del waiting[place]
         made = _called(name, arguments)
     else:
-        made = f"{CALLED} {_quote(name or '?')}"
+        made = f"{CALLED} {span(name or '?')}"
     facts = clip(_facts(one.text), _FACT_TOKENS)
-    return f"{made} {GAVE} {_quote(facts)}" if facts else made
+    return f"{made} {GAVE} {span(facts)}" if facts else made
 
 
 def _arguments(text: str) -> str:
@@ -166,7 +167,7 @@ def _arguments(text: str) -> str:
     if isinstance(value, Mapping):
         room = _VALUE_CHARS * (2 if len(value) == 1 else 1)
         text = ", ".join(_argument(key, inner, room) for key, inner in value.items())
-    return clip(_one_line(text), _ARGUMENT_TOKENS)
+    return clip(flat(text), _ARGUMENT_TOKENS)
 
 
 def _argument(name: str, value: Any, room: int) -> str:
@@ -206,7 +207,7 @@ def _telling_lines(text: str) -> str:
     lines = [
         line
         for raw in NOTE.sub(" ", text).splitlines()
-        if (line := _one_line(raw)) and any(map(str.isalnum, line)) and not is_order(line)
+        if (line := flat(raw)) and any(map(str.isalnum, line)) and not is_order(line)
     ]
     chosen = [
         *lines[:1],
@@ -220,7 +221,7 @@ def _telling_lines(text: str) -> str:
 def _short(value: Any, room: int = _VALUE_CHARS) -> str:
     if not isinstance(value, str):
         value = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
-    line = _one_line(value)
+    line = flat(value)
     if len(line) <= room:
         return line
     # The end of a path says more than its middle.
@@ -237,9 +238,29 @@ def _json(text: str) -> Any:
         return None
 
 
-def _quote(text: str) -> str:
-    return f"`{_one_line(text.replace('`', chr(39)))}`"
+def paths(passages: Iterable[Passage]) -> list[str]:
+    """Name the files and addresses that messages and calls hold, in order of their last mention.
+
+    What tools return is left out, since a listing names hundreds, and of one message no more than
+    the first four are taken.
+    """
+    found: dict[str, None] = {}
+    for one in passages:
+        if one.label in ("user", "assistant"):
+            for path in _first(_paths(one)):
+                found.pop(path, None)
+                found[path] = None
+    return list(found)
 
 
-def _one_line(text: str) -> str:
-    return " ".join(_CONTROL.sub(" ", text).split())
+def _first(found: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(found))[:_PATHS_OF_ONE]
+
+
+def _paths(one: Passage) -> Iterator[str]:
+    for text in (*(arguments for _, arguments in one.calls), one.text):
+        # Arguments are JSON text: a line break in them is two characters.
+        for word in _PATH_WORD.findall(text.replace("\\n", " ").replace("\\t", " ")):
+            path = word.rstrip(".:?")
+            if len(path) <= _PATH_CHARS and (_ADDRESS.fullmatch(path) or _FILE.fullmatch(path)):
+                yield path
