@@ -348,8 +348,8 @@ class _GateOf:
     ) -> Permit | Blocked:
         return self._now().admit(endpoint, limits, tokens=tokens, longest_seconds=longest_seconds)
 
-    def look(self, endpoint: str, limits: Limits) -> Blocked | None:
-        return self._now().look(endpoint, limits)
+    def peek(self, endpoint: str, limits: Limits) -> Blocked | None:
+        return self._now().peek(endpoint, limits)
 
     def answered(self, permit: Permit, *, used_tokens: int | None) -> None:
         self._now().answered(permit, used_tokens=used_tokens)

@@ -27,7 +27,7 @@ from tests.stored_session import later
 from workers.retry import RetryPolicy
 from workers.settings import AuxiliarySettings, Settings
 from workers.settings_file import SettingsSource
-from workers.summariser.breaker import LOOK_SOON_MS
+from workers.summariser.breaker import RECHECK_CLOSED_MS
 from workers.summariser.chain import FollowingSummariser
 from workers.summariser.endpoints import SummariserSettings
 from workers.summariser.gate import SharedGate
@@ -125,7 +125,7 @@ def test_a_hundred_sessions_send_ten_requests_in_a_long_outage_and_are_all_serve
                 due = due_now(shop.database)
                 looking = due if looks < 2 * SESSIONS else due[: 3 * THREADS]
                 looks += len(work_at_once(shop, looking))
-                passed_ms += max(pause_ms(shop.database), LOOK_SOON_MS) + SLACK_MS
+                passed_ms += max(pause_ms(shop.database), RECHECK_CLOSED_MS) + SLACK_MS
         assert looks > 3 * SESSIONS
         assert 3 <= len(model.requests) <= MOST_REQUESTS
 

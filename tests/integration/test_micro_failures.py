@@ -50,7 +50,7 @@ from workers.pruning.outcomes import NothingToPrune
 from workers.retry import RetryPolicy
 from workers.settings import Settings
 from workers.settings_file import SettingsSource
-from workers.summariser.breaker import FIRST_OPEN_MS, LOOK_SOON_MS
+from workers.summariser.breaker import FIRST_OPEN_MS, RECHECK_CLOSED_MS
 from workers.summariser.chain import FollowingSummariser
 from workers.summariser.client import OpenAISummariser
 from workers.summariser.contract import ErrorClass
@@ -293,7 +293,7 @@ def test_while_another_session_asks_a_model_in_doubt_the_job_waits_and_nothing_i
         assert isinstance(permit, Permit)
         (waits,) = micro_outcomes(play, 2)
         assert isinstance(waits, Failed)
-        assert (waits.error_class, waits.delay_ms) == (ErrorClass.LIMIT_REACHED, LOOK_SOON_MS)
+        assert (waits.error_class, waits.delay_ms) == (ErrorClass.LIMIT_REACHED, RECHECK_CLOSED_MS)
         assert micro_outcomes(play, 1) == []
         assert (outages(play, session), attempts_of(play, session)) == (0, [])
         assert play.rows("SELECT attempt, reason FROM jobs WHERE kind = 'micro'") == [
@@ -301,7 +301,7 @@ def test_while_another_session_asks_a_model_in_doubt_the_job_waits_and_nothing_i
         ]
         assert model.requests == []
         gate.answered(permit, used_tokens=None)
-        play.database = later(play.database, LOOK_SOON_MS)
+        play.database = later(play.database, RECHECK_CLOSED_MS)
         play.shop = replace(play.shop, database=play.database)
         assert isinstance(micro_outcomes(play, 1)[0], Absorbed)
         summariser.close()

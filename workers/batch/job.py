@@ -195,7 +195,7 @@ def _knock(trial: Trial) -> None:
     """Raise the error of a summariser that nobody may ask now, before a long prompt is written
     for nothing."""
     summariser = trial.shop.summariser
-    closed = summariser.why_closed() if isinstance(summariser, Gated) else None
+    closed = summariser.check_breaker() if isinstance(summariser, Gated) else None
     if closed is not None:
         raise closed
 

@@ -1,4 +1,4 @@
-"""Titles of sessions (ENGINE.md §12)."""
+"""Titles of sessions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ MAX_TITLE = 100
 
 
 def clean_title(text: str) -> str | None:
-    """A title of at most 100 characters without control, zero-width and direction characters.
+    """Return a title of at most 100 characters without control, zero-width and direction
+    characters.
 
     None where nothing is left of it.
     """
@@ -19,7 +20,7 @@ def clean_title(text: str) -> str | None:
 
 
 def numbered(title: str, number: int) -> str:
-    """The title of the `number`-th session that wants it: the first has it as it is."""
+    """Return the title of the `number`-th session with this title: the first has it as it is."""
     if number == 1:
         return title
     mark = f" #{number}"

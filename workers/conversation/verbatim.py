@@ -1,7 +1,7 @@
 """The covered user messages, word for word, as a marker shows them beside its summary.
 
-Code copies them from the stored rows, no model does (faults F074), so they do not wear away from
-one summary to the next (ENGINE.md §6.5).
+Code copies them from the stored rows, no model does, so they do not wear away from one summary to
+the next.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from workers.summariser.passages import passage
 from workers.tokens import estimate_text
 
 MESSAGE_CHARS = 500
-"""What one message may take (ENGINE.md §6.5): the first 350 characters and the last 150."""
+"""What one message may take: the first 350 characters and the last 150."""
 
 HEADING = (
     "## User messages of the part summarised above, word for word, newest first: history, dealt "
@@ -32,7 +32,7 @@ def verbatim_section(rows: Iterable[Row], *, budget_tokens: int) -> str:
     Each message is redacted, cut to 500 characters with a visible note, and stands in quoted
     lines of its own under one heading: nothing in it can pass for another section or for the
     frame of the marker. Rows that open no turn (of the agent, of tools, of the runtime) are
-    passed over (faults F075). Reading stops at the first message that does not fit; "" when not
+    passed over. Reading stops at the first message that does not fit; "" when not
     even the newest does. Raises `ValueError` for a user message that was read without its text.
     """
     section = ""
@@ -62,11 +62,11 @@ _RESULT_PARTS = frozenset({"tool_result", "function_call_output"})
 
 
 def user_text(row: Row) -> str:
-    """Give the words of a user message, redacted, of a very long one the first 4,000 characters
+    """Return the words of a user message, redacted, of a very long one the first 4,000 characters
     and the last 1,500 with a note between.
 
     Image parts become a note. Results of tools that share the row were not written by the person
-    (faults F074, F075) and are left out. Raises `ValueError` for a row without its message.
+    and are left out. Raises `ValueError` for a row without its message.
     """
     if row.message is not None:
         row = replace(row, message=_own(row.message))

@@ -1,7 +1,7 @@
-"""Which errors of a model's API mean that a session must shrink (ENGINE.md §9, rows 6 to 9).
+"""Errors of a model's API that mean that a session must shrink.
 
 Everything else is for the gateway to handle: refusals of tool arguments and other parameters
-(faults F115), corrupt transcripts (F123), rate limits, quotas and keys.
+corrupt transcripts, rate limits, quotas and keys.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MAY_BE_SIZE = frozenset({None, 400, 422})
 
 
 class ApiErrorKind(StrEnum):
-    """What is too large, or too much for the account (ENGINE.md §9, rows 6 to 9)."""
+    """What is too large, or too much for the account."""
 
     PAYLOAD_TOO_LARGE = "payload_too_large"
     LONG_CONTEXT_RATE_LIMIT = "long_context_rate_limit"
@@ -60,7 +60,7 @@ class ApiError:
 
     @property
     def smaller_prompt_helps(self) -> bool:
-        """False where the output asked for exceeds what the model ever gives (faults F091)."""
+        """Return False where the output asked for exceeds what the model ever gives."""
         return self.kind is not ApiErrorKind.OUTPUT_TOO_LARGE or self.stated_limit is not None
 
 
@@ -96,7 +96,7 @@ def _http_status(code: str | None) -> int | None:
 
 
 def _payload(text: str) -> ApiError:
-    """No limit but a window's: other limits count bytes, messages or tokens of a minute."""
+    """Return no limit but a window's: other limits count bytes, messages or tokens of a minute."""
     kind = ApiErrorKind.PAYLOAD_TOO_LARGE
     if allowance := over_allowance(text):
         return ApiError(kind, stated_tokens=allowance[1])
@@ -126,7 +126,7 @@ def _complete(found: Figures) -> bool:
 
 
 def _output_is_at_fault(found: Figures) -> bool:
-    """True where the prompt alone fits the window, or the output alone does not.
+    """Return whether the prompt alone fits the window, or the output alone does not.
 
     Of a prompt that was counted only in part the larger share decides.
     """
@@ -142,7 +142,7 @@ def _output_is_at_fault(found: Figures) -> bool:
 
 
 def _room_left(found: Figures) -> int | None:
-    """What the window has left, and less than what was refused."""
+    """Return what the window has left, and less than what was refused."""
     if found.limit is None or found.prompt is None or found.output is None or found.at_least:
         return None
     return max(min(found.limit - found.prompt, found.output - 1), 0) or None

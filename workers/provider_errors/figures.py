@@ -55,7 +55,7 @@ def figures(text: str) -> Figures:
 
 
 def output_cap(text: str) -> int | None:
-    """The largest output that the model gives at all, if the message states it."""
+    """Return the largest output that the model gives at all, if the message states it."""
     if match := _EXCLUSIVE_CAP.search(text):
         above = _tokens(match[1])
         return above - 1 if above and above > 1 else None
@@ -63,7 +63,8 @@ def output_cap(text: str) -> int | None:
 
 
 def over_allowance(text: str) -> tuple[int, int] | None:
-    """The tokens per minute that are allowed and those that this one request needs, if more."""
+    """Return the tokens per minute that are allowed and those that this one request needs, if
+    more."""
     match = _ALLOWANCE.search(text)
     if match is None:
         return None
@@ -74,8 +75,8 @@ def over_allowance(text: str) -> tuple[int, int] | None:
 
 
 def _parts(text: str) -> tuple[int | None, int | None]:
-    """Prompt and output where each part of a request is counted, as in "(6000 in the messages,
-    200 in the functions, 4000 in the completion)"; nothing unless both are."""
+    """Return prompt and output where each part of a request is counted, as in "(6000 in the
+    messages, 200 in the functions, 4000 in the completion)"; nothing unless both are."""
     counted = [(match[2].lower(), _tokens(match[1])) for match in _PART.finditer(text)]
     prompt = [count or 0 for part, count in counted if part not in _OUTPUT_PARTS]
     output = [count or 0 for part, count in counted if part in _OUTPUT_PARTS]

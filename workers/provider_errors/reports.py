@@ -103,7 +103,7 @@ def _facts(value: object, depth: int) -> Iterator[_Fact]:
 
 
 def _raised(error: BaseException, depth: int) -> Iterator[_Fact]:
-    """An exception's own facts, then those of its causes unless it had a status itself."""
+    """Yield an exception's own facts, then those of its causes unless it had a status itself."""
     own = list(_attributes(error, depth))
     yield from own
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
@@ -161,7 +161,7 @@ def _code(value: object) -> Iterator[_Fact]:
 
 
 def _said(text: str, depth: int) -> Iterator[_Fact]:
-    """The words of a text, and of the error object that stands in it as JSON, if one does."""
+    """Yield the words of a text, and of the error object that stands in it as JSON, if one does."""
     start = _JSON_START.search(text[:MAX_CHARS])
     if start is None or len(text) > _MAX_JSON_CHARS:
         yield from _words(text)
@@ -183,7 +183,8 @@ def _words(text: str) -> Iterator[_Fact]:
 
 
 def _telling(codes: Sequence[str]) -> str | None:
-    """The code that says most: of a size or a rate before any symbol, and that before a number."""
+    """Return the code that says most: of a size or a rate before any symbol, and that before a
+    number."""
     symbols = [code for code in codes if not code.isdecimal()]
     known = (is_context_overflow, is_payload_too_large, is_throttling)
     telling = (code for code in symbols if any(is_one(code) for is_one in known))

@@ -15,10 +15,10 @@ MAX_CHARS = 8_000
 
 
 def own_words(message: str) -> str:
-    """The part of `message` that is the provider's: on one line, cut to `MAX_CHARS`.
+    """Return the part of `message` that is the provider's: on one line, cut to `MAX_CHARS`.
 
     What follows a complaint about malformed JSON or tool arguments is left out with it: it quotes
-    the request, whatever that may say (faults F115).
+    the request, whatever that may say.
     """
     text = " ".join(message[:MAX_CHARS].split())
     complaint = _MALFORMED.search(text)
@@ -26,27 +26,27 @@ def own_words(message: str) -> str:
 
 
 def is_long_context_refusal(text: str) -> bool:
-    """True where the account may not send long contexts, or not so many (ENGINE.md §9, row 7)."""
+    """Return whether the account may not send long contexts, or not so many."""
     return bool(_LONG_CONTEXT.search(text))
 
 
 def is_payload_too_large(text: str) -> bool:
-    """True where bytes, characters or the number of messages are too many (ENGINE.md §9, row 6)."""
+    """Return whether bytes, characters or the number of messages are too many."""
     return bool(_PAYLOAD.search(text))
 
 
 def is_throttling(text: str) -> bool:
-    """True where waiting or paying helps: rate limits, quotas, credits."""
+    """Return whether waiting or paying helps: rate limits, quotas, credits."""
     return bool(_THROTTLED.search(text))
 
 
 def is_context_overflow(text: str) -> bool:
-    """True where prompt, or prompt and output together, exceed the window (ENGINE.md §9, row 9)."""
+    """Return whether prompt, or prompt and output together, exceed the window."""
     return bool(_OVERFLOW.search(text))
 
 
 def is_output_too_large(text: str) -> bool:
-    """True where the limit on the output that was asked for is too high (ENGINE.md §9, row 8)."""
+    """Return whether the limit on the output that was asked for is too high."""
     return bool(_OUTPUT.search(text))
 
 

@@ -1,4 +1,4 @@
-"""Takes secrets out of text before it leaves the process, and out of what comes back."""
+"""Secrets, taken out of text before it leaves the process, and out of what comes back."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def redaction(text: str) -> Redaction:
     """Replace each secret in `text` by `[REDACTED]` and count them.
 
     Knows the formats of vendors, private key blocks, credentials in URLs and headers, and what
-    follows a name that ends in key, token, secret, password or credential (faults F235).
+    follows a name that ends in key, token, secret, password or credential.
     Placeholders such as `<your key>` or `$TOKEN` stay. Doing it again changes nothing. Takes time
     linear in the length of `text`, whatever it holds.
     """
@@ -47,7 +47,7 @@ def redaction(text: str) -> Redaction:
 
 
 def redact(text: str) -> str:
-    """Give `text` with `[REDACTED]` in place of each secret; see `redaction`."""
+    """Return `text` with `[REDACTED]` in place of each secret; see `redaction`."""
     return redaction(text).text
 
 
@@ -57,7 +57,7 @@ def count_secrets(text: str) -> int:
 
 
 def redact_value(value: Any) -> Any:
-    """Redact every string anywhere in a JSON value (faults F234) and give a new value.
+    """Redact every string anywhere in a JSON value and return a new value.
 
     A value under a key that names a secret is replaced whole, whatever its shape; empty ones,
     true, false and placeholders stay.

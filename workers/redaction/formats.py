@@ -140,7 +140,7 @@ def _if_random(match: re.Match[str], replace: Replace) -> str:
 
 
 def _header(match: re.Match[str], replace: Replace) -> str:
-    """Without a scheme it may be prose about authorization."""
+    """Replace a header's value; without a scheme it may be prose about authorization."""
     value = match[3]
     if is_placeholder(value) or not (match["scheme"] or looks_random(value, at_least=8)):
         return match[0]
@@ -148,13 +148,17 @@ def _header(match: re.Match[str], replace: Replace) -> str:
 
 
 def _prefixed(match: re.Match[str], replace: Replace) -> str:
-    """Words joined by hyphens may begin like a key (`sk-`, `npm_`), but hold no digits."""
+    """Replace a key with a vendor's prefix.
+
+    Words joined by hyphens may begin like a key (`sk-`, `npm_`), but hold no digits."""
     digits = sum(character.isdigit() for character in match[0])
     return replace(match[0]) if digits >= _DIGITS_OF_A_KEY else match[0]
 
 
 def _bordered(match: re.Match[str], replace: Replace) -> str:
-    """A match in the middle of a longer run of letters is part of a hash or of encoded bytes.
+    """Replace a match, but not inside of a longer run.
+
+    A match in the middle of a longer run of letters is part of a hash or of encoded bytes.
 
     What was replaced beside it borders on it no more than what stood there before.
     """

@@ -1,6 +1,6 @@
 """Secrets that are known by the name in front of them: `FOO_TOKEN=`, `"api_key": `, `password: `.
 
-Vendor formats miss every key that a company makes up for itself (faults F235), so a name that
+Vendor formats miss every key that a company makes up for itself, so a name that
 ends in key, token, secret, password or credential makes a secret of its value. What keeps prose
 and code whole is the look of the value: placeholders, types, calls and plain words stay.
 """
@@ -104,7 +104,7 @@ class Family(Enum):
 
 
 def family_of(name: str) -> Family | None:
-    """Say what kind of secret a field, header or variable called `name` holds, if any."""
+    """Return what kind of secret a field, header or variable called `name` holds, if any."""
     match = _FIELD_NAME.search(name)
     if match is None or _NO_SECRET_NAME.search(name):
         return None
@@ -120,7 +120,8 @@ _FIELD_NAME = re.compile(
 
 
 def is_placeholder(value: str) -> bool:
-    """True for what stands where a secret would: `<your key>`, `$TOKEN`, `****`, `None`."""
+    """Return whether `value` stands where a secret would: `<your key>`, `$TOKEN`, `****`,
+    `None`."""
     return _PLACEHOLDER.fullmatch(value) is not None
 
 
@@ -137,7 +138,7 @@ def redact_named(text: str, replace: Callable[[str], str]) -> str:
 
 
 def looks_random(value: str, *, at_least: int) -> bool:
-    """True for `at_least` characters without a blank that hold letters and digits."""
+    """Return True for `at_least` characters without a blank that hold letters and digits."""
     return (
         len(value) >= at_least
         and not any(character.isspace() for character in value)
@@ -227,7 +228,7 @@ def _is_bare_secret(match: re.Match[str], family: Family, name: str, value: str)
 
 
 def _is_code(value: str, *, constant: bool) -> bool:
-    """True for a call, and for a variable or an attribute given to a name in lower case."""
+    """Return True for a call, and for a variable or an attribute given to a name in lower case."""
     if _CALL.match(value):
         return True
     return not constant and bool(_OWN_NAME.fullmatch(value) or _ATTRIBUTE.fullmatch(value))
@@ -249,7 +250,7 @@ _TAKEN_FOR = {"\u0130": "i", "\u0131": "i", "\u017f": "s"}
 
 
 def folded(text: str) -> str:
-    """Give `text` in lower case, as `re.IGNORECASE` compares it with the letters of hints."""
+    """Return `text` in lower case, as `re.IGNORECASE` compares it with the letters of hints."""
     if not text.isascii():
         for letter, plain in _TAKEN_FOR.items():
             text = text.replace(letter, plain)
@@ -257,5 +258,5 @@ def folded(text: str) -> str:
 
 
 def holds_any(folded_text: str, hints: Iterable[str]) -> bool:
-    """Whether one of `hints`, words in lower case, is part of a text that was `folded`."""
+    """Return whether one of `hints`, words in lower case, is part of a text that was `folded`."""
     return any(hint in folded_text for hint in hints)

@@ -82,7 +82,7 @@ _BLANK = re.compile(
 
 
 def other_than_summary(answer: str) -> ErrorClass | None:
-    """Say what `answer` is by its form, or None where it may be a summary."""
+    """Return what `answer` is by its form, or None where it may be a summary."""
     if is_blank(answer):
         return ErrorClass.EMPTY
     value = _json(answer)
@@ -96,7 +96,7 @@ def other_than_summary(answer: str) -> ErrorClass | None:
 
 
 def is_blank(text: str) -> bool:
-    """True when `text` tells nothing: no letter and no digit, or only a word for "nothing"."""
+    """Return whether `text` says nothing: no letter and no digit, or only a word for "nothing"."""
     return _BLANK.fullmatch(text) is not None
 
 

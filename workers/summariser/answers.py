@@ -1,4 +1,4 @@
-"""Which answers of a summariser are taken for a summary (ENGINE.md §6.6)."""
+"""The checks that an answer must pass before it is stored as a summary."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FOREIGN = ("tool", "runtime")
 
 
 def accept(text: str, request: SummaryRequest) -> str:
-    """Give the summary in `text`, cleaned and redacted, or raise what is wrong with it.
+    """Return the summary in `text`, cleaned and redacted, or raise what is wrong with it.
 
     One code fence around it and a leading "here is the summary" are taken off; the headings of a
     structured summary come in the form that is stored. Raises `SummariserError` with EMPTY,
@@ -90,7 +90,7 @@ def in_sections(answer: str) -> str:
 
 
 def other_than_sections(answer: str) -> ErrorClass | None:
-    """Say what `answer` is by its form, or None where it may be a structured summary.
+    """Return what `answer` is by its form, or None where it may be a structured summary.
 
     Under the headings it is what most of those sections are that tell something. One alone may
     open with "I can't access my account": a goal in the user's words.
@@ -138,7 +138,7 @@ _ECHO_SHARE = 0.6
 
 
 def is_echo(summary: str, request: SummaryRequest) -> bool:
-    """True when `summary` is its own prompt, the previous summary or mostly the messages.
+    """Return whether `summary` is its own prompt, the previous summary or mostly the messages.
 
     A defrag may leave the summary as it is; that it must shrink is for the caller to check. A
     merge is made of long runs of its parts, but it is not one of them.
@@ -165,14 +165,15 @@ def _is_one_of_several(summary: str, request: SummaryRequest) -> bool:
 
 
 def _new_lines(summary: str, request: SummaryRequest) -> list[str]:
-    """The lines of `summary` that the previous one did not have: keeping those is its task."""
+    """Return the lines of `summary` that the previous one did not have: keeping those is its
+    task."""
     known = {_flat(line) for line in request.previous.splitlines()}
     told = body(summary) if request.task.in_sections else summary
     return [flat for line in told.splitlines() if (flat := _flat(line)) and flat not in known]
 
 
 def _long_runs(text: str, source: str) -> Iterator[int]:
-    """The sizes in tokens of the long runs of `text` that stand in `source` word for word.
+    """Yield the sizes in tokens of the long runs of `text` that stand in `source` word for word.
 
     Linear time: a run is followed from the first place in `source` that one of its slices has.
     """

@@ -1,4 +1,4 @@
-"""When an endpoint that is down is left alone, and who finds out that it is back (ENGINE.md §10).
+"""The circuit breaker of an endpoint: when it is not asked, and which request probes it.
 
 Three failures in a row open its breaker: for a while nobody asks it, afterwards one request at a
 time. So it is too with a closed breaker, but without a pause, where the endpoint is in doubt: it
@@ -8,7 +8,7 @@ A request that is sent alone is a probe. It holds the one place that there is un
 until the time by which it must have ended, so one whose process died holds nobody back for ever.
 `probe` is that time, None for a request that is no probe; it tells one probe from the next.
 
-Each rule takes what is stored of the endpoint and gives what is to be stored, the same value
+Each rule takes what is stored of the endpoint and returns what is to be stored, the same value
 where nothing changes.
 """
 
@@ -27,10 +27,10 @@ FIRST_OPEN_MS = 30_000
 LONGEST_OPEN_MS = 600_000
 """The breaker opens for half a minute; each probe that fails doubles that, up to ten minutes."""
 
-LOOK_AGAIN_MS = 10_000
+RECHECK_MS = 10_000
 """Longest wait while a probe of an open breaker runs: most end long before their limit."""
 
-LOOK_SOON_MS = 2_000
+RECHECK_CLOSED_MS = 2_000
 """The same while the breaker is closed: then the probe is most likely answered within seconds."""
 
 
@@ -74,10 +74,10 @@ _UNCLEAR = frozenset(
 
 
 def verdict_of(error_class: ErrorClass) -> Verdict:
-    """What a failure says about the endpoint.
+    """Return what a failure says about the endpoint.
 
-    A refused request (BAD_REQUEST, CONTEXT_OVERFLOW) is about that request alone: whoever refuses
-    it is there for others (faults F123).
+    A refused request (BAD_REQUEST, CONTEXT_OVERFLOW) is about that request alone: an endpoint that
+    refuses it is there for others.
     """
     if error_class in _DOWN:
         return Verdict.DOWN
@@ -85,28 +85,29 @@ def verdict_of(error_class: ErrorClass) -> Verdict:
 
 
 def is_open(endpoint: EndpointRecord) -> bool:
-    """Whether the endpoint counts as down."""
+    """Return whether the endpoint counts as down."""
     return endpoint.open_until is not None
 
 
 def is_doubtful(endpoint: EndpointRecord) -> bool:
-    """Whether it is asked by one request at a time: the breaker is open, the last request failed,
-    or none was ever answered. So an outage costs few requests, however many want one at once."""
+    """Return whether it is asked by one request at a time: the breaker is open, the last request
+    failed, or none was ever answered. So an outage costs few requests, however many want one at
+    once."""
     return is_open(endpoint) or endpoint.failures > 0 or endpoint.answered_at is None
 
 
 def wait_ms(endpoint: EndpointRecord) -> int:
-    """Milliseconds until it is worth looking again; 0 when it may be asked now."""
+    """Return the milliseconds until it is worth looking again; 0 when it may be asked now."""
     if not is_doubtful(endpoint):
         return 0
     if (pause := (endpoint.open_until or 0) - endpoint.now) > 0:
         return pause
     taken = (endpoint.probe_until or 0) - endpoint.now
-    return min(max(taken, 0), LOOK_AGAIN_MS if is_open(endpoint) else LOOK_SOON_MS)
+    return min(max(taken, 0), RECHECK_MS if is_open(endpoint) else RECHECK_CLOSED_MS)
 
 
 def begun(endpoint: EndpointRecord, longest_ms: int) -> EndpointRecord:
-    """A request is sent that ends within `longest_ms`; a probe where the endpoint is in doubt.
+    """Record that a request is sent which ends within `longest_ms`; a probe where in doubt.
 
     While the breaker is closed a probe keeps others waiting for half a minute at most: one whose
     process died must not hold up everybody for as long as a model may think.
@@ -118,7 +119,7 @@ def begun(endpoint: EndpointRecord, longest_ms: int) -> EndpointRecord:
 
 
 def answered(endpoint: EndpointRecord, probe: int | None) -> EndpointRecord:
-    """The endpoint gave an answer, good or bad, so it is well and everybody may ask.
+    """Record an answer, good or bad: the endpoint is well and everybody may ask.
 
     Only a probe closes an open breaker: what was asked before it opened says nothing about later.
     """
@@ -138,9 +139,9 @@ def answered(endpoint: EndpointRecord, probe: int | None) -> EndpointRecord:
 def failed(
     endpoint: EndpointRecord, probe: int | None, error_class: ErrorClass, retry_after: float | None
 ) -> EndpointRecord:
-    """A request failed. The breaker opens at the third failure in a row, and again, for twice as
-    long, when a probe brings no answer; never for less than the `retry_after` seconds that the
-    endpoint asked for, nor for more than ten minutes.
+    """Record that a request failed. The breaker opens at the third failure in a row, and again, for
+    twice as long, when a probe brings no answer; never for less than the `retry_after` seconds that
+    the endpoint asked for, nor for more than ten minutes.
 
     While it is closed, an unclear end counts neither way: it only frees the probe's place.
     """
@@ -162,7 +163,7 @@ def failed(
 
 
 def given_up(endpoint: EndpointRecord, probe: int | None) -> EndpointRecord:
-    """A request was given up by whoever sent it; the next one may probe in its place."""
+    """Record that a request was given up by its sender; the next one may probe in its place."""
     return replace(endpoint, probe_until=None) if _holds(endpoint, probe) else endpoint
 
 

@@ -1,4 +1,4 @@
-"""Asking the models of a chain in their order (ENGINE.md §10, model chain)."""
+"""The configured chain of models, asked in its order."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ class Link:
 def ask_chain(
     chain: Sequence[Link], request: SummaryRequest, stop: Callable[[], bool], gate: Gate | None
 ) -> Reply:
-    """Give the answer of the first model of `chain` that may be asked and has one.
+    """Return the answer of the first model of `chain` that may be asked and has one.
 
-    Every failure leads to the next model, a refused key too (faults F106). `requests` of the
+    Every failure leads to the next model, a refused key too. `requests` of the
     reply, or of the error, counts those to all models. Raises `SummariserError`: where nobody was
     asked one of class BREAKER_OPEN or LIMIT_REACHED with the shortest wait; else the last that a
-    repetition may mend, or the last if none is, and its detail names the model (faults F110).
+    repetition may mend, or the last if none is, and its detail names the model.
     Raises `Stopped`, and `StorageError` where the gate cannot tell.
     """
     tokens = _prompt_tokens(request) if gate else 0
@@ -90,12 +90,12 @@ def ask_chain(
     raise _failure(failures, sent) if failures else _wait(blocks)
 
 
-def why_closed(chain: Sequence[Link], gate: Gate | None) -> SummariserError | None:
-    """The error that `ask_chain` would raise now for want of a model that may be asked; None
-    where one may. A look, so that nobody writes a long prompt in vain."""
+def check_breaker(chain: Sequence[Link], gate: Gate | None) -> SummariserError | None:
+    """Return the error that `ask_chain` would raise now because no model may be asked; None where
+    one may. Takes no place, and saves writing a long prompt that cannot be sent."""
     blocks: list[tuple[Link, Blocked]] = []
     for link in chain:
-        blocked = gate.look(link.route, link.limits) if gate and link.limits is not None else None
+        blocked = gate.peek(link.route, link.limits) if gate and link.limits is not None else None
         if blocked is None:
             return None
         blocks.append((link, blocked))
@@ -184,7 +184,8 @@ class FollowingSummariser:
 
     @property
     def model(self) -> str:
-        """Name of the first model, `local` for the built-in one, `none` where a key is missing."""
+        """Return the name of the first model, `local` for the built-in one, `none` where a key is
+        missing."""
         try:
             return self._current()[0].summariser.model
         except SummariserError:
@@ -192,11 +193,11 @@ class FollowingSummariser:
 
     @property
     def fingerprint(self) -> int:
-        """That of the configured chain, which gateways compute without making a client."""
+        """Return that of the configured chain, which gateways compute without making a client."""
         return chain_fingerprint(self._settings.current().auxiliary.compression)
 
     def room(self, summary_tokens: int) -> int:
-        """What the smallest window of the chain can take, so that any of it can answer."""
+        """Return what the smallest window of the chain can take, so that any of it can answer."""
         try:
             return min(link.summariser.room(summary_tokens) for link in self._current())
         except SummariserError:
@@ -206,10 +207,10 @@ class FollowingSummariser:
         """Answer with the first model of the chain that can; see `ask_chain`."""
         return ask_chain(self._current(), request, stop, self._gate)
 
-    def why_closed(self) -> SummariserError | None:
-        """Why no model may be asked now; None where one may."""
+    def check_breaker(self) -> SummariserError | None:
+        """Return why no model may be asked now; None where one may."""
         try:
-            return why_closed(self._current(), self._gate)
+            return check_breaker(self._current(), self._gate)
         except SummariserError:
             return None
 

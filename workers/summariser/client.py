@@ -21,7 +21,7 @@ from workers.summariser.contract import Reply, Stopped, SummaryRequest
 from workers.summariser.endpoints import SummariserSettings, chain_fingerprint
 from workers.summariser.passages import input_chars
 from workers.summariser.prompts import chat_messages
-from workers.summariser.streaming import CONNECT_SECONDS, Deadlines, Question, ask
+from workers.summariser.streaming import CONNECT_SECONDS, Question, Timeouts, ask
 from workers.urls import http_url
 
 OPENAI_URL = "https://api.openai.com/v1"
@@ -40,12 +40,12 @@ class _Line:
 class OpenAISummariser:
     """A model behind a chat-completions endpoint, asked from any number of threads at once.
 
-    All calls share one event loop in a background thread and one client that never retries (one
-    retry budget: ENGINE.md §10). Both start with the first call, anew in a forked child.
+    All calls share one event loop in a background thread and one client that never retries (the
+    job alone does). Both start with the first call, anew in a forked child.
 
     `base_url` None means OpenAI's own; user and password in it are sent as Basic authorisation.
     An empty `api_key` suits local servers that ask for none. `first_byte_seconds`, `idle_seconds`
-    and `total_seconds` limit each call (ENGINE.md §10); `extra_body` is added to each request.
+    and `total_seconds` limit each call; `extra_body` is added to each request.
     `context_length` is the model's window in tokens where known. `clock` gives the wall clock,
     `poll_seconds` is how often `stop` is asked. Raises `ValueError` for a URL that is none and for
     a key that no header can carry.
@@ -68,7 +68,7 @@ class OpenAISummariser:
         self._model = model
         self._base_url, self._authorization = _without_credentials(http_url(base_url or OPENAI_URL))
         self._api_key = _sendable(api_key)
-        self._deadlines = Deadlines(first_byte_seconds, idle_seconds, total_seconds)
+        self._timeouts = Timeouts(first_byte_seconds, idle_seconds, total_seconds)
         self._extra_body = dict(extra_body)
         self._context_length = context_length
         self._clock = clock
@@ -80,12 +80,12 @@ class OpenAISummariser:
 
     @property
     def model(self) -> str:
-        """The configured name, whatever name the endpoint answers under."""
+        """Return the configured name, whatever name the endpoint answers under."""
         return self._model
 
     @property
     def fingerprint(self) -> int:
-        """That of a configuration that names this model alone."""
+        """Return that of a configuration that names this model alone."""
         named = SummariserSettings.model_construct(
             model=self._model,
             base_url=self._base_url,
@@ -95,8 +95,8 @@ class OpenAISummariser:
         return chain_fingerprint(named)
 
     def room(self, summary_tokens: int) -> int:
-        """Characters of passages that one request may hold beside summaries of `summary_tokens`
-        (ENGINE.md §6.3, faults F081)."""
+        """Return how many characters of passages one request may hold beside summaries of
+        `summary_tokens`."""
         return input_chars(self._context_length, summary_tokens)
 
     def summarise(self, request: SummaryRequest, stop: Callable[[], bool]) -> Reply:
@@ -131,7 +131,7 @@ class OpenAISummariser:
             model=self._model,
             messages=chat_messages(request),
             extra_body=self._extra_body,
-            deadlines=self._deadlines_for(request),
+            timeouts=self._timeouts_for(request),
             limit_chars=size_limit(request),
         )
         with self._lock:
@@ -140,9 +140,9 @@ class OpenAISummariser:
             line = self._open_line()
             return line.loop.submit(ask(line.client, question, self._clock))
 
-    def _deadlines_for(self, request: SummaryRequest) -> Deadlines:
-        usual = self._deadlines
-        return Deadlines(
+    def _timeouts_for(self, request: SummaryRequest) -> Timeouts:
+        usual = self._timeouts
+        return Timeouts(
             first_byte=usual.first_byte,
             idle=usual.idle if request.idle_seconds is None else request.idle_seconds,
             total=usual.total if request.total_seconds is None else request.total_seconds,
@@ -169,7 +169,7 @@ class OpenAISummariser:
 
 
 def _without_credentials(url: str) -> tuple[str, dict[str, str]]:
-    """`url` without user and password, and the header that carries them instead.
+    """Return `url` without user and password, and the header that carries them instead.
 
     The transport logs each URL that it calls.
     """
@@ -207,7 +207,7 @@ class LoopThread:
 
     @property
     def inherited(self) -> bool:
-        """True in a child process that was forked from the one with the thread."""
+        """Return True in a child process that was forked from the one with the thread."""
         return self._pid != os.getpid()
 
     def submit(self, work: Coroutine[Any, Any, Result]) -> Future[Result]:

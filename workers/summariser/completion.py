@@ -25,12 +25,12 @@ _FINISHES = {
 
 
 def size_limit(request: SummaryRequest) -> int:
-    """Characters after which an answer cannot be the summary that was asked for.
+    """Return the characters after which an answer cannot be the summary that was asked for.
 
     Twice what the replaced tokens of prose hold, since an answer that does not shrink is refused
     anyway. A structured summary replaces many times its own size: of one, four times what was
-    asked for (faults F071). The exact comparison comes later, this one only bounds an answer that
-    does not end, since no output limit is sent (ENGINE.md §6.2).
+    asked for. The exact comparison comes later, this one only bounds an answer that
+    does not end, since no output limit is sent.
     """
     limit = 8 * request.replaced_tokens
     if request.task.in_sections:
@@ -38,7 +38,7 @@ def size_limit(request: SummaryRequest) -> int:
     return max(limit, 4_000)
 
 
-class Answer:
+class Completion:
     """Takes the chunks of a stream, or one whole completion, as decoded JSON objects.
 
     Fields of the wrong type are taken as absent: endpoints that only resemble OpenAI's are the
@@ -55,11 +55,11 @@ class Answer:
 
     @property
     def finished(self) -> bool:
-        """True once the endpoint has said why the answer ends."""
+        """Return True once the endpoint has said why the answer ends."""
         return self._finish is not None
 
     def take(self, payload: Mapping[str, Any]) -> bool:
-        """Add `payload`; true where it held text or reasoning.
+        """Add `payload`; return true where it held text or reasoning.
 
         Raises `SummariserError` as soon as no summary can come of it: TOOL_CALL, REFUSAL,
         TOO_LARGE.
@@ -82,7 +82,7 @@ class Answer:
         return bool(part.get("content")) or reasoning
 
     def text(self) -> str:
-        """The text of the complete answer.
+        """Return the text of the complete answer.
 
         Raises `SummariserError` where there is none to use: CUT_BY_LENGTH, TOOL_CALL, REFUSAL,
         SERVER_ERROR, INTERRUPTED, EMPTY.
@@ -110,7 +110,7 @@ def _check(part: Mapping[str, Any]) -> None:
 
 
 def _text(content: object) -> str:
-    """The text of a content, which some servers send as a list of typed parts."""
+    """Return the text of a content, which some servers send as a list of typed parts."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
@@ -149,7 +149,7 @@ class VisibleText:
             self._take(token)
 
     def text(self) -> str:
-        """The visible text; nothing at all where a block was never closed."""
+        """Return the visible text; nothing at all where a block was never closed."""
         return "" if self._thinking else "".join(self._kept) + self._held
 
     def _take(self, token: str) -> None:

@@ -13,23 +13,23 @@ class Task(StrEnum):
     """What is asked of the summariser."""
 
     ABSORB = "absorb"
-    """Fold an exchange into the rolling summary (ENGINE.md §7)."""
+    """Take an exchange into the rolling summary."""
     DEFRAG = "defrag"
-    """Rewrite the rolling summary alone, shorter (ENGINE.md §7)."""
+    """Rewrite the rolling summary alone, shorter."""
     BATCH = "batch"
-    """Summarise a middle, or a part of one, in sections (ENGINE.md §6.4)."""
+    """Summarise a middle, or a part of one, in sections."""
     MERGE = "merge"
-    """Join the summaries of the parts of one middle, which are the passages (ENGINE.md §6.8)."""
+    """Join the summaries of the parts of one middle, which are the passages."""
 
     @property
     def in_sections(self) -> bool:
-        """Whether the answer is a structured summary."""
+        """Return whether the answer is a structured summary."""
         return self in (Task.BATCH, Task.MERGE)
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """One message as the summariser sees it: redacted and cut (ENGINE.md §6.3).
+    """One message as the summariser sees it: redacted and cut.
 
     `label` says who speaks: `user`, `assistant`, `tool NAME`, `runtime`. `calls` are the tool
     calls made in it as (name, arguments) with the arguments' JSON text.
@@ -48,7 +48,7 @@ class SummaryRequest:
     that the first passage answers, as context only. `target_tokens` is the size that the prompt
     asks for; `replaced_tokens` is what the answer takes the place of, so it must be smaller.
     `focus` is a topic that a person wants most of the room for. `idle_seconds` and
-    `total_seconds` limit the answer where the usual limits are not meant (ENGINE.md §10).
+    `total_seconds` limit the answer where the usual limits are not meant.
     """
 
     task: Task
@@ -81,11 +81,11 @@ class ErrorClass(StrEnum):
 
     The first group says that nobody was asked. The second is about the endpoint: nothing is held
     against the exchange. The third is about this answer: three in a row and micro-compaction
-    skips the exchange (ENGINE.md §7).
+    skips the exchange.
     """
 
     BREAKER_OPEN = "breaker_open"
-    """Every model is down and not asked for now (ENGINE.md §10)."""
+    """Every model is down and not asked for now."""
     LIMIT_REACHED = "limit_reached"
     """The requests or tokens of this minute are used up, or the first request to a model that has
     not answered yet, or failed last, is still under way."""
@@ -112,24 +112,24 @@ class ErrorClass(StrEnum):
     TOO_LARGE = "too_large"
     WRONG_SCRIPT = "wrong_script"
     ROLE_PLAY = "role_play"
-    """Invented turns, orders to conceal, or orders in a tool's words (faults F239)."""
+    """Invented turns, orders to conceal, or orders in a tool's words."""
     SECRETS = "secrets"
     ERROR_PAGE = "error_page"
     MISSING_SECTIONS = "missing_sections"
 
     @property
     def blames_endpoint(self) -> bool:
-        """True where waiting helps and the exchange is not at fault."""
+        """Return True where waiting helps and the exchange is not at fault."""
         return self in _ENDPOINT or self.not_asked
 
     @property
     def not_asked(self) -> bool:
-        """True where no request was sent, so no attempt was spent."""
+        """Return True where no request was sent, so no attempt was spent."""
         return self in (ErrorClass.BREAKER_OPEN, ErrorClass.LIMIT_REACHED)
 
     @property
     def permanent(self) -> bool:
-        """True where asking the same again cannot help (ENGINE.md §10: 401, 403, 404, 400)."""
+        """Return True where asking the same again cannot help: HTTP 400, 401, 403 and 404."""
         return self in _PERMANENT
 
 
@@ -179,16 +179,16 @@ class Summariser(Protocol):
 
     @property
     def model(self) -> str:
-        """Name for records, `local` for the built-in one."""
+        """Return the name for records, `local` for the built-in one."""
 
     @property
     def fingerprint(self) -> int:
-        """The same number while the same models are asked at the same places: a change of
-        summariser clears cooldowns (ENGINE.md §10)."""
+        """Return the same number while the same models are asked at the same places: a change of
+        summariser clears cooldowns."""
 
     def room(self, summary_tokens: int) -> int:
-        """How many characters of passages one request may hold (ENGINE.md §6.3: 160,000, less for
-        a small window) beside summaries of `summary_tokens`: the previous one and the answer."""
+        """Return how many characters of passages one request may hold (160,000, less for a small
+        window) beside summaries of `summary_tokens`: the previous one and the answer."""
 
     def summarise(self, request: SummaryRequest, stop: Callable[[], bool]) -> Reply:
         """Answer `request`; `stop` is polled while waiting.
@@ -203,5 +203,6 @@ class Summariser(Protocol):
 class Gated(Protocol):
     """A summariser that others share, and that may be closed to everyone for a while."""
 
-    def why_closed(self) -> SummariserError | None:
-        """Why nobody may ask now, as the error that asking would raise; None where one may."""
+    def check_breaker(self) -> SummariserError | None:
+        """Return why nobody may ask now, as the error that asking would raise; None where one
+        may."""

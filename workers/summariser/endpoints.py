@@ -1,4 +1,4 @@
-"""Which model endpoints write the summaries: block `auxiliary.compression`, and its resolution."""
+"""The endpoints that write summaries: block `auxiliary.compression`, and its resolution."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _KEYS = {"openai": "OPENAI_API_KEY", "openrouter": "OPENROUTER_API_KEY"}
 
 
 class EndpointSettings(Block):
-    """One model that may write summaries (ENGINE.md §13)."""
+    """One model that may write summaries."""
 
     provider: Provider = Field(
         "auto",
@@ -205,10 +205,10 @@ def resolve_chain(
 
 
 def chain_fingerprint(settings: SummariserSettings) -> int:
-    """A number that is the same for the same models in the same order, in every process.
+    """Return a number that is the same for the same models in the same order, in every process.
 
     Models, their URLs and what is added to requests count; keys, user and password in a URL and
-    time limits do not. What failed with another summariser holds nobody back (ENGINE.md §10).
+    time limits do not. What failed with another summariser suppresses nothing.
     """
     links: list[str] = []
     for link in (settings, *settings.fallback_chain):
@@ -284,7 +284,7 @@ def _missing_key(key: str, provider: str) -> Problem:
 
 
 def route_name(model: str, base_url: str) -> str:
-    """`MODEL at HOST`, with the port where the URL has one.
+    """Return `MODEL at HOST`, with the port where the URL has one.
 
     Nothing else of the URL: user, password, path and query may hold a key.
     """
@@ -293,6 +293,6 @@ def route_name(model: str, base_url: str) -> str:
 
 
 def fingerprint(*parts: str) -> int:
-    """A number of 63 bits, the same for the same parts in every process and version."""
+    """Return a number of 63 bits, the same for the same parts in every process and version."""
     digest = sha256("\x00".join(parts).encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:8], "big") >> 1

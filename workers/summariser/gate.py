@@ -1,4 +1,4 @@
-"""Who may ask an endpoint now: one gate for all workers, kept in the database."""
+"""Admission to an endpoint: one gate for all workers, kept in the database."""
 
 from __future__ import annotations
 
@@ -46,30 +46,31 @@ class Blocked:
 
 
 class Gate(Protocol):
-    """Asked before a request and told of its end, exactly once for each permit."""
+    """Asked before a request and informed of its end, exactly once for each permit."""
 
     def admit(
         self, endpoint: str, limits: Limits, *, tokens: int, longest_seconds: float
     ) -> Permit | Blocked:
-        """Whether one request of about `tokens` may be sent that takes `longest_seconds` at most.
+        """Admit one request of about `tokens` that takes `longest_seconds` at most, or say why not.
 
         Raises `StorageError` where that cannot be known.
         """
 
-    def look(self, endpoint: str, limits: Limits) -> Blocked | None:
-        """Whether `admit` would turn down even the smallest request. Takes no place.
+    def peek(self, endpoint: str, limits: Limits) -> Blocked | None:
+        """Return why `admit` would turn down even the smallest request. Takes no place.
 
         Raises `StorageError` where that cannot be known.
         """
 
     def answered(self, permit: Permit, *, used_tokens: int | None) -> None:
-        """The endpoint answered; `used_tokens` is what it counted, None where it did not tell."""
+        """Record that the endpoint answered; `used_tokens` is what it counted, None where it did
+        not tell."""
 
     def failed(self, permit: Permit, error: SummariserError) -> None:
-        """The request failed."""
+        """Record that the request failed."""
 
     def given_up(self, permit: Permit) -> None:
-        """Whoever asked did not wait for the end."""
+        """Record that the request was given up before its end."""
 
 
 class SharedGate:
@@ -94,7 +95,7 @@ class SharedGate:
             endpoints.write(connection, begun)
         return Permit(endpoint, begun.minute, tokens, begun.probe_until)
 
-    def look(self, endpoint: str, limits: Limits) -> Blocked | None:
+    def peek(self, endpoint: str, limits: Limits) -> Blocked | None:
         """See `Gate`."""
         with self._database.read() as connection:
             found = endpoints.find(connection, self._database, endpoint)
@@ -138,7 +139,7 @@ class SharedGate:
 
 def _blocked(found: EndpointRecord, limits: Limits, tokens: int) -> Blocked | None:
     if wait_ms := breaker.wait_ms(found):
-        # Whoever cannot wait folds at once for an open breaker, but not for mere doubt.
+        # A caller that cannot wait falls back at once for an open breaker, but not for mere doubt.
         down = breaker.is_open(found)
         return Blocked(ErrorClass.BREAKER_OPEN if down else ErrorClass.LIMIT_REACHED, wait_ms)
     full_ms = rate_limits.wait_ms(found, limits, tokens)

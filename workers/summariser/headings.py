@@ -1,4 +1,4 @@
-"""The sections of a structured summary and how their headings are recognised (ENGINE.md §6.4)."""
+"""The sections of a structured summary and how their headings are recognised."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Section(StrEnum):
 
     @property
     def heading(self) -> str:
-        """The line that opens the section in a stored summary."""
+        """Return the line that opens the section in a stored summary."""
         return f"## {self.value}"
 
 
@@ -108,7 +108,7 @@ _FENCE = re.compile(r"[ \t]{0,8}(?:```|~~~)")
 
 
 def outline(text: str) -> Iterator[OutlineLine]:
-    """Give the lines of `text` in order, its headings told from its content.
+    """Yield the lines of `text` in order, its headings told from its content.
 
     `## Goal`, `**Goal**`, `Goal:`, `1. Goal` and their like are headings in any case, with "&"
     for "and", and in Chinese, Japanese, Korean, Russian and Arabic; they come back in the one
@@ -131,12 +131,12 @@ def missing_headings(text: str) -> tuple[str, ...]:
 
 
 def body(text: str) -> str:
-    """Give `text` without its headings."""
+    """Return `text` without its headings."""
     return "\n".join(line.text for line in outline(text) if line.opens is None)
 
 
 def as_progress(summary: str) -> str:
-    """Give a summary that opens with no heading as the Progress of a structured one, so that it
+    """Return a summary that opens with no heading as the Progress of a structured one, so that it
     can follow another."""
     first = next((line for line in outline(summary) if line.text.strip()), None)
     if first is None or first.opens is not None:
@@ -175,7 +175,7 @@ def _named(found: re.Match[str]) -> Section:
 
 
 def _in_code(lines: list[str]) -> set[int]:
-    """The numbers of the lines of code blocks; one that is never closed is none."""
+    """Return the numbers of the lines of code blocks; one that is never closed is none."""
     fences = [number for number, line in enumerate(lines) if _FENCE.match(line)]
     inside: set[int] = set()
     for first, last in zip(fences[::2], fences[1::2], strict=False):

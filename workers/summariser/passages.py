@@ -14,7 +14,7 @@ from workers.redaction import redact, redact_value
 from workers.summariser.contract import Passage
 
 MESSAGE_CHARS = 6_000
-"""What one message may take; of a longer one the first 4,000 and last 1,500 (ENGINE.md §6.3)."""
+"""What one message may take; of a longer one the first 4,000 and last 1,500."""
 
 MARK_CHARS = 12
 """Length of the mark that fences the passages of one prompt; see `shown`."""
@@ -23,7 +23,7 @@ IMAGE_NOTE = "⟦image, not shown here⟧"
 TRUNCATED_NOTE = "⟦input truncated: {left_out:,} characters are not shown here⟧"
 NOTE = re.compile(r"⟦[^⟦⟧\n]*⟧")
 """Finds the notes that stand where something was left out. No conversation writes such brackets
-by habit, so a note is told from content, and a copied one is seen (faults F141)."""
+by habit, so a note is told from content, and a copied one is seen."""
 
 _CUT_NOTE = "⟦cut: {left_out:,} characters are not shown here⟧"
 
@@ -93,9 +93,9 @@ def passages_size(given: Sequence[Passage], *, behind: int = 0) -> int:
 
 
 def fit(given: Sequence[Passage], limit_chars: int) -> tuple[Passage, ...]:
-    """Cut passages to `limit_chars` as the prompt holds them (ENGINE.md §6.3).
+    """Cut passages to `limit_chars` as the prompt holds them.
 
-    What fits is given back as it is. Else the first 45 % stay, then a note of its own says
+    What fits is returned as it is. Else the first 45 % stay, then a note of its own says
     "input truncated", then the last 55 %. A passage on either border is cut, unless less than
     200 characters of it would be left. Raises `ValueError` when not even the note fits.
     """
@@ -157,7 +157,7 @@ def _label(row: Row, tool: str | None) -> str:
 
 
 def _one_word(name: Any) -> str:
-    """A tool's name as one short word: it stands in a heading, where no text may be forged.
+    """Return a tool's name as one short word: it stands in a heading, where no text may be forged.
 
     Agents call things that are no tool, whole commands with their keys among them.
     """
@@ -201,8 +201,8 @@ def _calls(message: Message) -> Iterable[tuple[str, Any]]:
 
 
 def _arguments(given: Any, room: int) -> str:
-    """The arguments as compact JSON. In what is not JSON, or too large to read as such, secrets
-    are known by the text rules alone."""
+    """Return the arguments as compact JSON. In what is not JSON, or too large to read as such,
+    secrets are known by the text rules alone."""
     if isinstance(given, str):
         if len(given) > 2 * _WINDOW:
             return _cut_redacted(given, room)
@@ -225,7 +225,7 @@ def _cut_redacted(text: str, room: int) -> str:
 
 
 def _cut(start: str, end: str, length: int, room: int) -> str:
-    """Two thirds of `room` from the start, a note, a quarter from the end."""
+    """Keep two thirds of `room` from the start, a note, a quarter from the end."""
     if length <= room:
         return start
     first, last = room * 2 // 3, room // 4
@@ -252,28 +252,29 @@ def fenced(mark: str, title: str, text: str) -> str:
 
 
 def sendable(text: str) -> str:
-    """Give `text` so that it can be sent: half a surrogate pair is no UTF-8, and servers refuse
+    """Return `text` as it can be sent: half a surrogate pair is no UTF-8, and servers refuse
     NUL."""
     whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return whole.replace("\x00", "\ufffd")
 
 
 INPUT_CHARS = 160_000
-"""Characters of passages in one request (ENGINE.md §6.3)."""
+"""Characters of passages in one request."""
 
 CHARS_PER_TOKEN = 3
-"""JSON and ids are denser than prose (ENGINE.md §3)."""
+"""JSON and ids are denser than prose."""
 
 INSTRUCTION_TOKENS = 3_000
 """The prompt's own text, and the user's question cut to 6,000 characters."""
 
 
 def input_chars(context_length: int | None, summary_tokens: int) -> int:
-    """Characters of passages that one request may hold; `context_length` None is a large window.
+    """Return the characters of passages that one request may hold; `context_length` None is a large
+    window.
 
-    Instructions, the previous summary and the answer share the window with the passages (faults
-    F081). Both summaries are reserved at `summary_tokens`. The passages keep a quarter of a
-    window too small for that, since a request must hold something.
+    Instructions, the previous summary and the answer share the window with the passages. Both
+    summaries are reserved at `summary_tokens`. The passages keep a quarter of a window too small
+    for that, since a request must hold something.
     """
     if context_length is None:
         return INPUT_CHARS

@@ -1,4 +1,4 @@
-"""What a summariser is told (ENGINE.md §§6.3, 6.4, 7)."""
+"""The prompts for a rolling summary, and the chat messages of every request."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from workers.summariser.scripts import dominant_script
 from workers.summariser.structured_prompts import batch_prompt
 
 TEMPLATE_VERSION = "micro-1"
-"""Part of the key under which an answer about the rolling summary is stored: whoever changes the
-text below changes it. Structured summaries have their own, `BATCH_TEMPLATE_VERSION`."""
+"""Part of the key under which an answer about the rolling summary is stored: a change of the
+text below needs another. Structured summaries have their own, `BATCH_TEMPLATE_VERSION`."""
 
 _ABOUT = """\
 You keep the running summary of a long conversation between a user and an AI agent. Older \

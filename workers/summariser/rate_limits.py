@@ -1,7 +1,7 @@
-"""How much an endpoint may be asked within a minute, by all workers together.
+"""Limits of requests and tokens a minute, for all workers together.
 
 Minutes are those of the database's clock. What a request will take is reserved before it is sent,
-and put right when the endpoint has told.
+and put right when the endpoint has counted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ class Limits:
 
 
 def wait_ms(endpoint: EndpointRecord, limits: Limits, tokens: int) -> int:
-    """Milliseconds to the next minute where this one has no room for `tokens` more, else 0.
+    """Return the milliseconds to the next minute where this one has no room for `tokens` more, else
+    0.
 
     A request that is larger than a whole minute's tokens goes through where none was used yet:
     it would never be sent otherwise.
@@ -33,7 +34,7 @@ def wait_ms(endpoint: EndpointRecord, limits: Limits, tokens: int) -> int:
 
 
 def reserved(endpoint: EndpointRecord, tokens: int) -> EndpointRecord:
-    """A request of about `tokens` is sent now."""
+    """Record that a request of about `tokens` is sent now."""
     requests_used, tokens_used = endpoint.used
     return replace(
         endpoint,
@@ -44,7 +45,7 @@ def reserved(endpoint: EndpointRecord, tokens: int) -> EndpointRecord:
 
 
 def settled(endpoint: EndpointRecord, minute: int, reserved: int, used: int) -> EndpointRecord:
-    """A request for which `reserved` tokens were noted in that minute took `used`.
+    """Record that a request took `used` tokens for which `reserved` were noted in that minute.
 
     A minute that is over stays as it was.
     """

@@ -1,6 +1,6 @@
 """Text that pretends to be turns of a conversation, or orders something to be kept from the user.
 
-A summary with invented turns or such an order was once taken for the real thing (faults F239);
+A summary with invented turns or such an order was once taken for the real thing;
 what tools return may hold both.
 """
 
@@ -70,7 +70,8 @@ _QUOTED = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*+`", re.DOTALL)
 
 
 def is_role_play(text: str) -> bool:
-    """True when `text` holds turns of both sides, role markers of a model, or an order to conceal.
+    """Return whether `text` holds turns of both sides, role markers of a model, or an order to
+    conceal.
 
     Code in backticks is quoted matter and does not count.
     """
@@ -85,8 +86,8 @@ def is_role_play(text: str) -> bool:
 
 
 def passes_order_on(text: str, foreign: Iterable[str]) -> bool:
-    """True when `text` holds, as its own words, an order to take the conversation over that stands
-    so in one of the `foreign` texts.
+    """Return whether `text` holds, as its own words, an order to take the conversation over that
+    stands so in one of the `foreign` texts.
 
     That such a text gives orders may be told; in backticks it may be quoted.
     """
@@ -105,10 +106,11 @@ def _folded(text: str) -> str:
 
 
 def is_order(line: str) -> bool:
-    """True when `line` tells its reader what to do: foreign text that is not to be passed on."""
+    """Return whether `line` tells its reader what to do: foreign text that is not to be passed
+    on."""
     return bool(_ORDER.search(line) or _CONCEAL.search(line))
 
 
 def without_roles(line: str) -> str:
-    """Give one line without role markers and without a speaker in front of it."""
+    """Return one line without role markers and without a speaker in front of it."""
     return _TURN.sub("", _MARKER.sub(" ", line)).strip()

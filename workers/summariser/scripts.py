@@ -112,8 +112,8 @@ def scripts_spoken(request: SummaryRequest) -> frozenset[Script]:
 
 
 def is_spoken(script: Script, request: SummaryRequest) -> bool:
-    """Whether `script` is one of `scripts_spoken`, or there are none. Reads no further than it has
-    to: all that is said is by far the longest text."""
+    """Return whether `script` is one of `scripts_spoken`, or there are none. Reads no further than
+    it has to: all that is said is the longest text."""
     others = False
     for spoken in _spoken(request):
         if spoken is script:

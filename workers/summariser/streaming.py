@@ -20,7 +20,7 @@ from openai import (
 )
 from openai.types.chat import ChatCompletionChunk, ChatCompletionMessageParam
 
-from workers.summariser.completion import Answer
+from workers.summariser.completion import Completion
 from workers.summariser.contract import ErrorClass, Reply, SummariserError
 from workers.summariser.failures import reported_error, status_error, transport_error
 
@@ -40,35 +40,35 @@ class Question:
     model: str
     messages: Sequence[Mapping[str, str]]
     extra_body: Mapping[str, Any]
-    deadlines: Deadlines
+    timeouts: Timeouts
     limit_chars: int
 
 
 async def ask(client: AsyncOpenAI, question: Question, clock: Callable[[], float]) -> Reply:
     """Send one request, and only one, and return the whole answer.
 
-    Neither an output limit (ENGINE.md §6.2) nor tools are sent. `clock` gives the wall clock in
+    Neither an output limit nor tools are sent. `clock` gives the wall clock in
     seconds. Raises `SummariserError`; cancelling closes the connection.
     """
     now = asyncio.get_running_loop().time
     started = now()
-    patience = Patience(question.deadlines, started)
-    answer = Answer(question.limit_chars)
+    deadline = Deadline(question.timeouts, started)
+    answer = Completion(question.limit_chars)
 
     def hear(payload: Mapping[str, Any]) -> None:
         if answer.take(payload):
-            patience.progress(now())
+            deadline.progress(now())
         if answer.finished:
-            patience.finish(now())
-        alarm.reschedule(patience.until)
+            deadline.finish(now())
+        alarm.reschedule(deadline.until)
 
     try:
-        async with asyncio.timeout_at(patience.until) as alarm:
+        async with asyncio.timeout_at(deadline.until) as alarm:
             await _listen(client, question, clock, hear)
     except TimeoutError:
         if not answer.finished:
             waited = f"gave up after {now() - started:.1f} s"
-            raise SummariserError(patience.lapse, waited) from None
+            raise SummariserError(deadline.error_class, waited) from None
     except SummariserError as error:
         # What happens to the connection after the finish reason does not matter any more.
         if not (answer.finished and error.error_class is ErrorClass.INTERRUPTED):
@@ -165,7 +165,7 @@ async def _body(response: Response) -> bytes:
 
 
 def _completion(body: object) -> Mapping[str, Any]:
-    """The completion of an endpoint that does not stream."""
+    """Return the completion of an endpoint that does not stream."""
     match body:
         case {"choices": [*_]}:
             return cast("Mapping[str, Any]", body)
@@ -175,7 +175,8 @@ def _completion(body: object) -> Mapping[str, Any]:
 
 
 def _whole(text: str) -> str:
-    """`text` with the surrogate pairs joined that chunks split, and single halves replaced."""
+    """Return `text` with the surrogate pairs joined that chunks split, and single halves
+    replaced."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
@@ -187,30 +188,31 @@ USAGE_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Deadlines:
-    """Seconds until the first text, of silence after it, and for the whole (ENGINE.md §10)."""
+class Timeouts:
+    """Seconds until the first text, of silence after it, and for the whole."""
 
     first_byte: float = 300.0
     idle: float = 120.0
     total: float = 600.0
 
 
-class Patience:
-    """When to give one call up, and why then. Times are seconds on one monotonic clock."""
+class Deadline:
+    """The moment to give one call up, and the error then. Times are seconds on one monotonic
+    clock."""
 
-    def __init__(self, deadlines: Deadlines, now: float) -> None:
-        self._idle = deadlines.idle
-        self._end = now + deadlines.total
-        self._silent_until = now + deadlines.first_byte
+    def __init__(self, timeouts: Timeouts, now: float) -> None:
+        self._idle = timeouts.idle
+        self._end = now + timeouts.total
+        self._silent_until = now + timeouts.first_byte
         self._silence = ErrorClass.FIRST_BYTE_TIMEOUT
 
     def progress(self, now: float) -> None:
-        """Text or reasoning arrived."""
+        """Record that text or reasoning arrived."""
         self._silent_until = now + self._idle
         self._silence = ErrorClass.IDLE_TIMEOUT
 
     def finish(self, now: float) -> None:
-        """The answer is complete; only its token counts may follow."""
+        """Record that the answer is complete; only its token counts may follow."""
         self._silent_until = now + USAGE_SECONDS
 
     @property
@@ -218,6 +220,6 @@ class Patience:
         return min(self._silent_until, self._end)
 
     @property
-    def lapse(self) -> ErrorClass:
-        """What it means that `until` has passed."""
+    def error_class(self) -> ErrorClass:
+        """Return the error that `until` stands for once it has passed."""
         return self._silence if self._silent_until <= self._end else ErrorClass.TOTAL_TIMEOUT

@@ -1,4 +1,4 @@
-"""What a summariser is told about a structured summary (ENGINE.md §§6.2, 6.4, 6.8)."""
+"""The prompts for a structured summary: the first, an update, and the merge of parts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from workers.summariser.passages import fenced, mark_for, shown
 from workers.summariser.scripts import user_script
 
 BATCH_TEMPLATE_VERSION = "batch-1"
-"""Part of the key under which an answer is stored: whoever changes the text below changes it."""
+"""Part of the key under which an answer is stored: a change of the text below needs another."""
 
 _ABOUT = """\
 You write the summary that takes the place of older messages in a long conversation between a \

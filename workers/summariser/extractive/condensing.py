@@ -1,4 +1,4 @@
-"""Keeps a summary made of lines within a size: the oldest lines pay first.
+"""A summary made of lines, kept within a size: the oldest lines pay first.
 
 Lines are shortened, then joined, then dropped; the first line of a summary then counts the steps
 that were dropped, and the count goes on growing: `… (+12)`.

@@ -72,7 +72,7 @@ class LocalSummariser:
 
 
 def _best(candidates: Iterator[str], request: SummaryRequest) -> str:
-    """The first candidate that will be accepted, else the last."""
+    """Return the first candidate that will be accepted, else the last."""
     text = ""
     for text in candidates:
         try:
@@ -151,7 +151,7 @@ def _room(request: SummaryRequest, least: int) -> Room:
 
 
 def _told_in(request: SummaryRequest) -> Sections:
-    """What the passages tell, those that are summaries themselves in their place."""
+    """Return what the passages tell, those that are summaries themselves in their place."""
     told = Sections()
     for is_summary, passages in groupby(request.passages, _is_summary):
         if is_summary:
@@ -167,7 +167,7 @@ def _is_summary(one: Passage) -> bool:
 
 
 def _extracted(passages: Sequence[Passage]) -> Sections:
-    """What messages tell; the words of people are quoted, so that none reads as an order."""
+    """Return what messages tell; the words of people are quoted, so that none reads as an order."""
     lines = []
     for line in findings(passages):
         is_step = line.text.startswith("•")
@@ -181,7 +181,8 @@ def _extracted(passages: Sequence[Passage]) -> Sections:
 
 
 def _last_words(passages: Sequence[Passage]) -> tuple[list[str], list[str]]:
-    """What the agent asked at last, unless the user spoke after it, and what it said at last."""
+    """Return what the agent asked at last, unless the user spoke after it, and what it said at
+    last."""
     spoken = [one for one in passages if one.label in ("user", "assistant")]
     for one in reversed(spoken):
         told = list(sentences(one.text)) if one.label == "assistant" else []
@@ -197,7 +198,7 @@ def _last_words(passages: Sequence[Passage]) -> tuple[list[str], list[str]]:
 
 
 def _closing(told: Sequence[str]) -> list[str]:
-    """The last sentences, as many as fit."""
+    """Return the last sentences, as many as fit."""
     closing = ""
     for sentence in reversed(told):
         longer = f"{sentence} {closing}".strip()

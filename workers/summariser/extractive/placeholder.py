@@ -61,7 +61,7 @@ def placeholder(
     The text begins with HEADING and has the sections of a batch summary, those that have a line.
     `previous`, the summary before ("" for none), keeps its most salient lines, up to half of the
     room whatever is new. The last request is told once, as history, and not at all where the
-    marker shows it anyway (`shows_request=False`), lest an agent answer it again. Of several lines
+    marker shows it anyway (`shows_request=False`): an agent would answer it again. Of several lines
     that differ only in a sum or a date the newest stays. Secrets are redacted, words of tools
     stand in backticks.
 
@@ -81,7 +81,7 @@ def placeholder(
         earlier = [line for line in earlier if not line.is_request]
     elif words:
         new.insert(0, _request(words[-1], room))
-    told = Sections(_told_once([*map(_unframed, earlier), *map(_unframed, new)]))
+    told = Sections(_deduplicated([*map(_unframed, earlier), *map(_unframed, new)]))
     return _written_in(told, room, earlier=frozenset(map(_unframed, earlier)))
 
 
@@ -119,7 +119,7 @@ def _aged(line: Line) -> Iterator[Line]:
 
 
 def _found(words: Sequence[str], steps: Sequence[Passage]) -> Iterator[Line]:
-    """The user's statements, of the last request only what binds, and what the agent did: its
+    """Yield the user's statements, of the last request only what binds, and what the agent did: its
     steps, of which the last are the state, and the files it named."""
     for text in words[:-1]:
         yield from statements(text)
@@ -139,7 +139,8 @@ def _request(text: str, room: Room) -> Line:
 
 
 def _few(rows: Sequence[Row]) -> list[Row]:
-    """All rows, or where they are long the first 45 % and the last 55 % of what may be read."""
+    """Return all rows, or where they are long the first 45 % and the last 55 % of what may be
+    read."""
     if sum(row.tokens for row in rows) <= _WORDS_TOKENS:
         return list(rows)
     early = _within(rows, _WORDS_TOKENS * 45 // 100)
@@ -152,7 +153,7 @@ def _newest(rows: Sequence[Row]) -> list[Row]:
 
 
 def _within(rows: Iterable[Row], tokens: int) -> list[Row]:
-    """The first of `rows`, up to the one that makes `tokens` full."""
+    """Return the first of `rows`, up to the one that makes `tokens` full."""
     taken: list[Row] = []
     for row in rows:
         if tokens <= 0:
@@ -163,15 +164,15 @@ def _within(rows: Iterable[Row], tokens: int) -> list[Row]:
 
 
 def _unframed(line: Line) -> Line:
-    """A line that cannot be taken for the frame of a marker."""
+    """Return a line that cannot be taken for the frame of a marker."""
     text = line.text
     for one in FRAMES:
         text = text.replace(one.opening, ELLIPSIS).replace(one.closing, ELLIPSIS)
     return line if text == line.text else Line.of(line.section, text)
 
 
-def _told_once(lines: Sequence[Line]) -> tuple[Line, ...]:
-    """Of lines that tell the same the newest, and nothing beside the request that is in it."""
+def _deduplicated(lines: Sequence[Line]) -> tuple[Line, ...]:
+    """Keep the newest of lines that say the same, and nothing that the request holds already."""
     request = next((line for line in reversed(lines) if line.is_request), None)
     state = {line.text for line in lines if line.section is Section.STATE}
     return newest(

@@ -95,7 +95,7 @@ def _binds(low: str, words: frozenset[str]) -> bool:
 
 
 def _particulars(line: str) -> Iterator[str]:
-    """The distinct words that could not be guessed again: names, numbers, codes, paths."""
+    """Yield the distinct words that could not be guessed again: names, numbers, codes, paths."""
     seen: set[str] = set()
     is_start, after_name = True, False
     for token in line.split():

@@ -77,19 +77,20 @@ class Line:
 
     @property
     def weight(self) -> int:
-        """The value of keeping it: the same in every round, so nothing fades by being old."""
+        """Return the value of keeping it: the same in every round, so nothing fades by being
+        old."""
         return self.salience + _BONUS[self.section]
 
     @property
     def rank(self) -> float:
-        """A sort key, best first: the last request, then by weight for the room it takes."""
+        """Return a sort key, best first: the last request, then by weight for the room it takes."""
         if self.is_request:
             return -float("inf")
         return -self.weight / (estimate_text(self.text) + _LINE_COST)
 
     @property
     def sameness(self) -> tuple[Section, str]:
-        """What equal lines have in common: of statements all but sums and dates."""
+        """Return what equal lines have in common: of statements all but sums and dates."""
         is_stated = self.section in _STATED
         return self.section, _UPDATED.sub("#", self.text) if is_stated else self.text
 
@@ -133,7 +134,7 @@ class Sections:
 
     @property
     def steps_in_all(self) -> int:
-        """The number of steps taken, whether they are still told or not."""
+        """Return the number of steps taken, whether they are still told or not."""
         return self.dropped + _steps_in(self.lines)
 
     def of_section(self, section: Section) -> tuple[str, ...]:

@@ -88,7 +88,8 @@ def _quoted(line: Line) -> Line:
 
 
 def _is_prose(line: str) -> bool:
-    """Whether a line is a sentence of words and not one of code, of a listing or of a log."""
+    """Return whether a line is a sentence of words and not one of code, of a listing or of a
+    log."""
     letters = sum(map(str.isalpha, line)) + line.count(" ")
     return letters >= max(_FEWEST_LETTERS, len(line) / 3) and not _CODE.search(line)
 

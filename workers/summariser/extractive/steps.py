@@ -111,7 +111,7 @@ def as_quoted(step: str) -> str:
 
 
 def _sentence(text: str) -> str:
-    """The sentences that state facts, as many as fit, else the first that is no filler."""
+    """Return the sentences that state facts, as many as fit, else the first that is no filler."""
     told = [stated for one in sentences(text) if _tells(stated := _statement(_bare(one)))]
     facts = [sentence for sentence in told if _FACTUAL.search(sentence)] or told[:1]
     chosen = facts[:1]
@@ -139,7 +139,7 @@ def _bare(sentence: str) -> str:
 
 
 def _statement(sentence: str) -> str:
-    """What a sentence says before it asks; nothing of a mere question."""
+    """Return what a sentence says before it asks; nothing of a mere question."""
     if not sentence.endswith(("?", "？", "؟")):
         return sentence
     return sentence[: max(sentence.rfind(comma) for comma in (",", "，", "、", "،", ";")) + 1][:-1]
@@ -171,7 +171,9 @@ def _arguments(text: str) -> str:
 
 
 def _argument(name: str, value: Any, room: int) -> str:
-    """A word says itself what it is, and old lines are cut: ids must come early in them."""
+    """Write one argument.
+
+    A word says itself what it is, and old lines are cut: ids must come early in them."""
     short = _short(value, room)
     is_word = isinstance(value, str) and 2 <= len(short) <= _VALUE_CHARS and " " not in short
     return short if is_word or room > _VALUE_CHARS else f"{name}={short}"
@@ -186,7 +188,7 @@ def _facts(text: str) -> str:
 
 
 def _leaves(value: Any, depth: int, name: str = "") -> Iterator[tuple[str, str]]:
-    """The scalars of a JSON value with their field names, outer ones first."""
+    """Yield the scalars of a JSON value with their field names, outer ones first."""
     if not isinstance(value, Mapping | list):
         if value not in (None, "") and not is_order(str(value)):
             yield name, _short(value)
@@ -203,7 +205,7 @@ def _leaves(value: Any, depth: int, name: str = "") -> Iterator[tuple[str, str]]
 
 
 def _telling_lines(text: str) -> str:
-    """The first line, the first that tells of trouble, and the exit code."""
+    """Return the first line, the first that tells of trouble, and the exit code."""
     lines = [
         line
         for raw in NOTE.sub(" ", text).splitlines()

@@ -14,9 +14,9 @@ from workers.summariser.breaker import (
     DOUBT_MS,
     FIRST_OPEN_MS,
     LONGEST_OPEN_MS,
-    LOOK_AGAIN_MS,
-    LOOK_SOON_MS,
     OPEN_AFTER,
+    RECHECK_CLOSED_MS,
+    RECHECK_MS,
     Verdict,
     verdict_of,
 )
@@ -142,7 +142,7 @@ def test_a_wait_that_was_asked_for_does_not_make_later_pauses_longer() -> None:
 
 def test_one_probe_at_a_time_and_the_others_look_again_soon() -> None:
     held = probing(down(NEW, 3))
-    assert breaker.wait_ms(held) == LOOK_AGAIN_MS
+    assert breaker.wait_ms(held) == RECHECK_MS
     assert breaker.wait_ms(later(held, CEILING_MS - 100)) == 100
     assert breaker.wait_ms(later(held, CEILING_MS)) == 0
 
@@ -189,7 +189,7 @@ def test_an_endpoint_in_doubt_is_asked_by_one_at_a_time_until_it_answers(
     assert breaker.is_doubtful(endpoint)
     assert not breaker.is_open(endpoint)
     held = probing(endpoint)
-    assert breaker.wait_ms(held) == LOOK_SOON_MS == 2_000
+    assert breaker.wait_ms(held) == RECHECK_CLOSED_MS == 2_000
     assert breaker.wait_ms(later(held, DOUBT_MS - 100)) == 100
     assert breaker.wait_ms(later(held, DOUBT_MS)) == 0
     well = breaker.answered(held, held.probe_until)

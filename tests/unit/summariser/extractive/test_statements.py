@@ -1,4 +1,4 @@
-"""The telling lines of a user message."""
+"""The salient lines of messages, and the files they name."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workers.marker import CURRENT
+from workers.summariser.contract import Passage
 from workers.summariser.extractive.sentences import LINE_TOKENS, flat, plain, span, units
 from workers.summariser.extractive.statements import statements
+from workers.summariser.extractive.steps import paths
 from workers.summariser.headings import Section, outline
 from workers.summariser.role_play import is_role_play
 from workers.tokens import estimate_text
@@ -114,3 +116,51 @@ def test_any_text_gives_short_single_lines(text: str) -> None:
         assert line.text.splitlines() == [line.text]
         assert estimate_text(line.text) <= LINE_TOKENS + 2
         assert line.salience > 0
+
+
+def found_in(text: str) -> list[str]:
+    return paths([Passage("assistant", text)])
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("I changed src/app/main.py.", "src/app/main.py"),
+        ("See `notes.md:12`, please.", "notes.md:12"),
+        ("It is in /etc/nginx/nginx.conf now", "/etc/nginx/nginx.conf"),
+        ("Built to ./build/out/", "./build/out/"),
+        ("(~/notes/plan.txt)", "~/notes/plan.txt"),
+        ("已修改 src/解析器.py，测试通过。", "src/解析器.py"),
+        ("Read https://example.org/a/b?c=1.", "https://example.org/a/b?c=1"),
+    ],
+)
+def test_files_and_addresses_are_found(text: str, place: str) -> None:
+    assert found_in(text) == [place]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Either and/or both, 24/7, on 05/20/2024 at 60 km/h.",
+        "E.g. the U.S. fare of 12.50, i.e. v1.2.3.",
+        "He said so...and left.",
+        "mail@example.org",
+        "//",
+    ],
+)
+def test_other_words_with_dots_and_slashes_are_none(text: str) -> None:
+    assert found_in(text) == []
+
+
+def test_they_come_in_the_order_of_their_last_mention() -> None:
+    given = [
+        Passage("user", "Look at a.py and b.py"),
+        Passage("assistant", "", (("edit", '{"path":"c.py","text":"import\\nb.py"}'),)),
+        Passage("assistant", "Now a.py is done."),
+    ]
+    assert paths(given) == ["c.py", "b.py", "a.py"]
+
+
+def test_listings_of_tools_are_left_out_and_one_message_gives_four() -> None:
+    assert paths([Passage("tool ls", "a.py b.py"), Passage("runtime", "c.py")]) == []
+    assert found_in(" ".join(f"f{n}.py" for n in range(9))) == ["f0.py", "f1.py", "f2.py", "f3.py"]

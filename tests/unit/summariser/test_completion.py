@@ -5,13 +5,14 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workers.summariser.completion import Answer, size_limit
+from workers.summariser.completion import Completion, VisibleText, size_limit
 from workers.summariser.contract import ErrorClass, SummariserError, SummaryRequest, Task
 
 REQUEST = SummaryRequest(
@@ -30,7 +31,7 @@ def chunk(finish: str | None = None, **delta: Any) -> dict[str, Any]:
 
 
 def text_of(*payloads: dict[str, Any], limit: int = 4_000) -> str:
-    answer = Answer(limit)
+    answer = Completion(limit)
     for payload in payloads:
         answer.take(payload)
     return answer.text()
@@ -59,7 +60,7 @@ def test_text_is_put_together_and_stripped() -> None:
     ],
 )
 def test_text_and_reasoning_are_progress(delta: dict[str, Any]) -> None:
-    assert Answer(4_000).take(chunk(**delta))
+    assert Completion(4_000).take(chunk(**delta))
 
 
 @pytest.mark.parametrize(
@@ -77,7 +78,7 @@ def test_text_and_reasoning_are_progress(delta: dict[str, Any]) -> None:
     ],
 )
 def test_everything_else_is_not(payload: dict[str, Any]) -> None:
-    assert not Answer(4_000).take(payload)
+    assert not Completion(4_000).take(payload)
 
 
 def test_content_in_typed_parts_is_understood() -> None:
@@ -91,7 +92,7 @@ def test_a_whole_completion_needs_no_finish_reason() -> None:
 
 
 def test_the_last_token_counts_are_kept() -> None:
-    answer = Answer(4_000)
+    answer = Completion(4_000)
     for prompt, completion in ((9, 1), (9, 5), (None, None)):
         answer.take({"usage": {"prompt_tokens": prompt, "completion_tokens": completion}})
     assert (answer.prompt_tokens, answer.completion_tokens) == (9, 5)
@@ -155,3 +156,47 @@ values = st.recursive(
 def test_no_json_breaks_the_reading(payload: dict[str, Any]) -> None:
     with suppress(SummariserError):
         text_of(payload)
+
+
+def visible(*pieces: str) -> str:
+    text = VisibleText()
+    for piece in pieces:
+        text.feed(piece)
+    return text.text()
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("plain", "plain"),
+        ("<think>hm</think>yes", "yes"),
+        ("<THINK>hm</Think>yes", "yes"),
+        ("a<think>hm</think>b<think>well</think>c", "abc"),
+        ("<think>never closed", ""),
+        ("kept until<think>never closed", ""),
+        ("opened by the template</think>yes", "yes"),
+        ("a < b, <thin and <thinner>", "a < b, <thin and <thinner>"),
+        ("ends like a tag <thi", "ends like a tag <thi"),
+        ("", ""),
+    ],
+)
+def test_only_what_stands_outside_of_think_blocks_is_visible(said: str, meant: str) -> None:
+    assert visible(said) == meant
+
+
+@given(
+    st.lists(st.sampled_from(["<think>", "</think>", "<", "</th", "ink>", "text ", "字"])),
+    st.lists(st.integers(0, 40)),
+)
+@settings(max_examples=100, deadline=None)
+def test_where_the_pieces_are_cut_makes_no_difference(parts: list[str], cuts: list[int]) -> None:
+    whole = "".join(parts)
+    edges = [0, *sorted(cut for cut in cuts if cut <= len(whole)), len(whole)]
+    pieces = [whole[a:b] for a, b in pairwise(edges)]
+    assert visible(*pieces) == visible(whole)
+
+
+def test_hidden_text_does_not_count_as_size() -> None:
+    text = VisibleText()
+    text.feed("<think>" + "hm " * 1_000 + "</think>four")
+    assert text.chars == 4

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conversations import SESSION_FILES, real_sessions
-from tests.unit.test_redaction import BY_FORM, BY_NAME, BY_PLACE, ORDINARY, PEM
+from tests.unit.redaction.test_redaction import BY_FORM, BY_NAME, BY_PLACE, ORDINARY, PEM
 from workers.redaction import formats as secret_formats
 from workers.redaction import names as secret_names
 from workers.redaction import redaction

@@ -1,4 +1,4 @@
-"""How much a line is worth keeping."""
+"""What a line is worth, and whether it concerns a topic."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workers.summariser.extractive.salience import salience
+from workers.summariser.extractive.salience import concerns, salience, terms_of
 
 
 @pytest.mark.parametrize(
@@ -60,3 +60,36 @@ def test_repeating_a_code_adds_nothing() -> None:
 @settings(max_examples=100, deadline=None)
 def test_any_line_is_weighed_within_bounds(line: str) -> None:
     assert 0 <= salience(line) <= 14
+
+
+@pytest.mark.parametrize(
+    ("topic", "line"),
+    [
+        ("refunds", "The refund of $103 was confirmed."),
+        ("all about the API of billing", "Billing was switched off."),
+        ("all about the API of billing", "The api key was renewed."),
+        ("step 12", "12 rows were found."),
+        ("退款政策", "助手确认了退款。"),
+        ("рейс", "Рейс перенесён."),
+        ("환불", "환불이 확인되었다."),
+    ],
+)
+def test_a_line_that_names_it_concerns_it(topic: str, line: str) -> None:
+    assert concerns(line, terms_of(topic))
+
+
+@pytest.mark.parametrize(
+    ("topic", "line"),
+    [
+        ("refunds of that", "The bags of that user were added."),
+        ("what was from there", "What was there was from the tool."),
+        ("退款政策", "助手订了航班。"),
+    ],
+)
+def test_other_lines_do_not(topic: str, line: str) -> None:
+    assert not concerns(line, terms_of(topic))
+
+
+@pytest.mark.parametrize("topic", ["", "  ", "of a", "—", "all about this and that"])
+def test_a_topic_that_says_nothing_has_no_terms(topic: str) -> None:
+    assert terms_of(topic) == frozenset()

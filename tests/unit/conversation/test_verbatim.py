@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from storage.rows import Origin, Row
 from tests.strategies import PNG, Transcript, any_transcripts, rows_of
-from workers.conversation.verbatim import CUT_NOTE, HEADING, MESSAGE_CHARS, verbatim_section
+from workers.conversation.verbatim import (
+    CUT_NOTE,
+    HEADING,
+    MESSAGE_CHARS,
+    user_text,
+    verbatim_section,
+)
 from workers.marker import CURRENT, frame, unframe
 from workers.tokens import estimate_text
 
@@ -174,3 +180,36 @@ def test_no_text_breaks_it_or_carries_a_secret_through(texts: list[str], budget:
     text = section(*(f"{one} {KEY}" for one in texts), budget=budget)
     assert estimate_text(text) <= budget
     assert KEY not in text
+
+
+def test_text_and_text_parts_are_what_a_person_wrote() -> None:
+    [plain, parts] = rows_of(
+        [
+            {"role": "user", "content": "  Fly to Rome. "},
+            {
+                "role": "user",
+                "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}],
+            },
+        ]
+    )
+    assert (user_text(plain), user_text(parts)) == ("Fly to Rome.", "a\nb")
+
+
+def test_results_of_tools_in_the_same_row_are_not() -> None:
+    content = [
+        {"type": "tool_result", "tool_use_id": "a", "content": "approved"},
+        {"type": "function_call_output", "call_id": "b", "output": "approved too"},
+        {"type": "text", "text": "Go on."},
+    ]
+    [row] = rows_of([{"role": "user", "content": content}])
+    assert user_text(row) == "Go on."
+
+
+def test_secrets_are_redacted() -> None:
+    [row] = rows_of([{"role": "user", "content": "password: hunter2-Zk81!pq"}])
+    assert user_text(row) == "password: [REDACTED]"
+
+
+def test_a_row_without_its_message_is_an_error() -> None:
+    with pytest.raises(ValueError, match="row 7"):
+        user_text(Row(position=7, tokens=3, role="user", opens_turn=True))
