@@ -9,6 +9,9 @@ from threading import Lock
 
 from workers import tracing
 from workers.log_lines import Field, LogEvent, tell
+
+# Loaded here so that a worker has it before it forks; a gateway loads neither.
+from workers.redaction import detectors  # noqa: F401
 from workers.settings import Settings
 from workers.settings_file import SettingsSource
 from workers.summariser.contract import (

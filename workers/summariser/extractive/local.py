@@ -23,7 +23,7 @@ from workers.summariser.extractive.salience import terms_of
 from workers.summariser.extractive.sections import Line, Room, Sections, fitted
 from workers.summariser.extractive.sentences import quoted, sentences
 from workers.summariser.extractive.statements import findings
-from workers.summariser.extractive.steps import as_quoted, steps
+from workers.summariser.extractive.steps import SAID, as_quoted, steps
 from workers.summariser.headings import Section
 from workers.summariser.passages import INPUT_CHARS
 from workers.tokens import estimate_text
@@ -170,7 +170,7 @@ def _extracted(passages: Sequence[Passage]) -> Sections:
     """Return what messages tell; the words of people are quoted, so that none reads as an order."""
     lines = []
     for line in findings(passages):
-        is_step = line.text.startswith("•")
+        is_step = line.text.startswith(SAID)
         as_told = quoted(line.text) if line.section in _QUOTED and not is_step else line.text
         lines.append(replace(line, text=as_told))
     done = [line.text for line in lines if line.section in (Section.PROGRESS, Section.DECISIONS)]
