@@ -22,8 +22,8 @@ from detect_secrets.plugins.twilio import TwilioKeyDetector
 
 # The plugins whose patterns match a secret from end to end in linear time. Left out: keyword and
 # entropy plugins (they take ids, hashes and prose), OpenAI, JWT and npm (quadratic on long runs;
-# see `formats._PREFIXED`), Artifactory, Cloudant, IBM and SoftLayer (they match ordinary words or need a
-# name that the rules by name know already), IP addresses (no secrets).
+# see `formats._PREFIXED`), Artifactory, Cloudant, IBM and SoftLayer (they match ordinary words or
+# need a name that the rules by name know already), IP addresses (no secrets).
 _DETECTORS: tuple[RegexBasedDetector, ...] = (
     AWSKeyDetector(),
     AzureStorageKeyDetector(),

@@ -75,7 +75,7 @@ def test_secrets_are_taken_out() -> None:
 
 
 def test_only_what_a_person_wrote_is_told() -> None:
-    """Notices and results of tools come with role user too (faults F074, F075)."""
+    """Notices and results of tools come with role user too."""
     rows = rows_of(
         [
             user("Deploy it?"),
