@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from workers.endpoints import Endpoint, resolve_chain
 from workers.settings import Settings
+from workers.summariser.endpoints import Endpoint, resolve_chain
 from workers.urls import masked_url
 
 LOCAL = "local"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from workers.provider_errors.errors import ApiErrorKind
+
 if TYPE_CHECKING:
     from producers.arguments import IdentifierError, RequestError, WindowError
     from producers.gateway import Gateway
@@ -30,9 +32,9 @@ if TYPE_CHECKING:
     from storage.search import SearchMarkError
     from storage.signals import Signal, SignalKind
     from storage.undo import Rewound, Undone
-    from workers.api_errors import ApiErrorKind
     from workers.holds import Hold
     from workers.messages import MessageError
+    from workers.provider_errors.errors import ApiErrorKind
     from workers.pruning.handles import HandleError
     from workers.rendering import Dialect
     from workers.settings import Settings, SettingsError, load_settings
@@ -62,7 +64,7 @@ _NAMES = {
     "storage.search": ("SearchMarkError",),
     "storage.signals": ("Signal", "SignalKind"),
     "storage.undo": ("Rewound", "Undone"),
-    "workers.api_errors": ("ApiErrorKind",),
+    "workers.provider_errors.errors": ("ApiErrorKind",),
     "workers.holds": ("Hold",),
     "workers.messages": ("MessageError",),
     "workers.pruning.handles": ("HandleError",),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from producers.operations import Operations
     from storage.engine import Database
     from storage.jobs import DueJob
-    from workers.api_errors import ApiError
+    from workers.provider_errors.errors import ApiError
     from workers.settings import Settings
 
 # ruff: noqa: PLC0415 - the purpose of this module
@@ -73,7 +73,7 @@ def subscribing_client(broker_url: str) -> redis.Redis | None:
 
 def recognise_error(error: object) -> ApiError | None:
     """Recognise a provider's error; loads the wordings of all providers."""
-    from workers.api_errors import recognise_error as recognise
+    from workers.provider_errors.errors import recognise_error as recognise
 
     return recognise(error)
 

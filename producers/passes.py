@@ -19,10 +19,10 @@ from storage.job_records import JobRecord
 from storage.jobs import DueJob, JobKind, JobState
 from storage.outcomes import Outcome
 from storage.sessions import SessionRecord
-from workers.endpoints import chain_fingerprint
 from workers.holds import Hold, held_back
 from workers.managed import ManagedBy, managed_by
 from workers.settings import CompressionSettings, SettingsSource
+from workers.summariser.endpoints import chain_fingerprint
 from workers.triggers import BATCH_QUEUE, RULES, Trigger
 
 

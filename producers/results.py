@@ -13,7 +13,7 @@ from workers.holds import Hold
 from workers.triggers import Trigger
 
 if TYPE_CHECKING:
-    from workers.api_errors import ApiErrorKind
+    from workers.provider_errors.errors import ApiErrorKind
 
 PROGRESS = 0.95
 """A pass that leaves fewer rows, or less than this share of the tokens, made progress."""

@@ -15,10 +15,10 @@ from tasks import batch, micro, prune, turns, upkeep
 from tasks.conclusion import WorkshopSource
 from tasks.settings import celery_settings
 from tasks.stopping import StopFlag
-from workers.gate import SharedGate
 from workers.runtime.context import Workshop
 from workers.settings import SettingsSource
-from workers.summariser.build import FollowingSummariser
+from workers.summariser.chain import FollowingSummariser
+from workers.summariser.gate import SharedGate
 
 
 def make_app(broker_url: str | None, workshop: WorkshopSource) -> Celery:

@@ -15,8 +15,8 @@ from tests.gateways import rows_of
 from tests.model_behaviours import Good, Status
 from tests.model_server import ModelServer
 from tests.workplace import SLACK_MS, Workplace
-from workers.routes import route_name
 from workers.runtime.pass_context import PassResult
+from workers.summariser.endpoints import route_name
 from workers.triggers import RULES, Trigger
 
 SQLITE = pytest.mark.parametrize("lasting_database", ["sqlite"], indirect=True)

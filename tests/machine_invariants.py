@@ -19,8 +19,8 @@ from tests.validity import check_view
 from workers.limits import region_rules, session_threshold
 from workers.regions import head_end, tail_start
 from workers.rendering import Dialect, render
-from workers.role_play import is_order
 from workers.settings import CompressionSettings
+from workers.summariser.role_play import is_order
 from workers.threshold import NoUsableWindowError
 
 _QUOTED = re.compile(r"`[^`\n]*`")

@@ -21,22 +21,16 @@ from storage.summaries import SummaryKind
 from tests.gateways import emptied, url_of
 from tests.machine_invariants import check_jobs, check_texts, check_words
 from tests.machine_state import State
-from tests.machine_summariser import (
-    LARGE_ROOM,
-    Answer,
-    Killed,
-    ScriptedSummariser,
-    UnforeseenError,
-)
+from tests.machine_summariser import LARGE_ROOM, Answer, Killed, ScriptedSummariser, UnforeseenError
 from tests.machine_talks import OVERFLOW, Talks
 from tests.machine_turns import Shape
 from tests.machine_world import Dial, World
 from tests.unabsorbed import ruled_out
 from workers.due import MICRO_RULES
-from workers.endpoints import chain_fingerprint
-from workers.prompts import chat_messages
 from workers.runtime.jobs import Crashed, NotClaimed, Worked, work
-from workers.summarising import SummaryRequest
+from workers.summariser.contract import SummaryRequest
+from workers.summariser.endpoints import chain_fingerprint
+from workers.summariser.prompts import chat_messages
 from workers.triggers import Trigger, rules_of
 
 AFTER_LEASE_MS = 61_000

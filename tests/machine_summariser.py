@@ -9,10 +9,10 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from tests.machine_turns import CONCEALED, SECRETS, TAGS
-from workers.answers import accept
-from workers.headings import Section
-from workers.local_summariser import LocalSummariser
-from workers.summarising import ErrorClass, Reply, Stopped, SummariserError, SummaryRequest
+from workers.summariser.answers import accept
+from workers.summariser.contract import ErrorClass, Reply, Stopped, SummariserError, SummaryRequest
+from workers.summariser.extractive.local import LocalSummariser
+from workers.summariser.headings import Section
 
 LARGE_ROOM = 160_000
 _TAGGED = re.compile(rf"\b(?:{'|'.join(TAGS)})\b")

@@ -22,7 +22,7 @@ from workers.settings import (
     SettingsSource,
     SummariserSettings,
 )
-from workers.summarising import Summariser
+from workers.summariser.contract import Summariser
 
 TODAY = date(2026, 11, 30)
 

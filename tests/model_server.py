@@ -28,7 +28,7 @@ from typing import Self
 from tests import model_behaviours
 from tests.model_behaviours import Behaviour, Good
 from tests.model_turn import GoneError, Json, Turn
-from workers.headings import Section
+from workers.summariser.headings import Section
 
 Strategy = Callable[[Json], str]
 

@@ -21,13 +21,13 @@ from storage import messages as stored
 from storage.engine import Database, open_database
 from storage.rows import Kind, Row
 from tests.unabsorbed import check_unabsorbed
-from workers.local_summariser import LocalSummariser
 from workers.messages import outline
 from workers.retry import RetryPolicy
 from workers.runtime.context import Workshop
 from workers.runtime.jobs import Crashed, NotClaimed, Worked, work
 from workers.settings import CompressionSettings, Settings, SettingsSource
-from workers.summarising import Summariser
+from workers.summariser.contract import Summariser
+from workers.summariser.extractive.local import LocalSummariser
 
 ChatDict = dict[str, Any]
 TODAY = date(2026, 11, 30)

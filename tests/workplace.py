@@ -27,16 +27,16 @@ from storage.signals import Signal
 from tests.conversations import turn
 from tests.gateways import url_of
 from tests.stored_session import StoredSession, dump, later
-from workers.gate import Blocked, Permit, SharedGate
-from workers.headings import Section
-from workers.rates import Limits
 from workers.retry import RetryPolicy
 from workers.runtime.context import Workshop
 from workers.runtime.jobs import Crashed, NotClaimed, Worked, work
 from workers.runtime.pass_context import PassResult
 from workers.settings import Settings, SettingsSource
-from workers.summariser.build import FollowingSummariser
-from workers.summarising import SummariserError
+from workers.summariser.chain import FollowingSummariser
+from workers.summariser.contract import SummariserError
+from workers.summariser.gate import Blocked, Permit, SharedGate
+from workers.summariser.headings import Section
+from workers.summariser.rate_limits import Limits
 from workers.tokens import estimate_text
 from workers.triggers import BATCH_QUEUE, RULES, Trigger
 
@@ -345,8 +345,8 @@ class _GateOf:
     ) -> Permit | Blocked:
         return self._now().admit(endpoint, limits, tokens=tokens, longest_seconds=longest_seconds)
 
-    def look(self, endpoint: str, limits: Limits) -> Blocked | None:
-        return self._now().look(endpoint, limits)
+    def peek(self, endpoint: str, limits: Limits) -> Blocked | None:
+        return self._now().peek(endpoint, limits)
 
     def answered(self, permit: Permit, *, used_tokens: int | None) -> None:
         self._now().answered(permit, used_tokens=used_tokens)

@@ -25,8 +25,8 @@ from storage.sessions import SessionRecord
 from workers.batch.plan import NothingToCompact
 from workers.batch.preview import Preview
 from workers.batch.span import CompactionOptions
-from workers.endpoints import EndpointError
 from workers.settings import Settings
+from workers.summariser.endpoints import EndpointError
 
 _OPTIONS = {"keep_last": "--keep", "up_to": "--up-to", "around": "--around", "focus": "--focus"}
 

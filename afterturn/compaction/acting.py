@@ -21,10 +21,10 @@ from storage.sessions import SessionRecord
 from workers.batch.placeholders import withdraw
 from workers.batch.preview import Preview
 from workers.batch.span import CompactionOptions
-from workers.gate import SharedGate
 from workers.runtime.context import Workshop
 from workers.settings import SettingsSource
-from workers.summariser.build import FollowingSummariser
+from workers.summariser.chain import FollowingSummariser
+from workers.summariser.gate import SharedGate
 
 
 @dataclass(frozen=True, slots=True)

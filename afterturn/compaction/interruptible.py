@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Event
 
-from workers.summarising import Reply, Summariser, SummaryRequest
+from workers.summariser.contract import Reply, Summariser, SummaryRequest
 
 
 @dataclass(frozen=True, slots=True)

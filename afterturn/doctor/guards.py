@@ -10,10 +10,9 @@ from storage import endpoints, guards
 from storage.endpoints import EndpointState
 from storage.engine import Database
 from storage.guards import GuardName, HeldSession
-from workers.endpoints import EndpointError, resolve_chain
 from workers.holds import MOST_POOR_PASSES
-from workers.routes import route_name
 from workers.settings import CompressionSettings, Settings
+from workers.summariser.endpoints import EndpointError, resolve_chain, route_name
 
 BREAKER, SESSIONS = "breaker", "sessions"
 

@@ -9,8 +9,8 @@ from afterturn.doctor.finding import Finding
 from afterturn.words import duration
 from storage import attempts
 from storage.engine import Database
-from workers.endpoints import EndpointError, resolve_chain
 from workers.settings import Settings
+from workers.summariser.endpoints import EndpointError, resolve_chain
 from workers.threshold import reasons_first
 
 CHECK = "summariser"

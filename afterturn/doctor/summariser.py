@@ -9,11 +9,10 @@ from datetime import UTC, datetime
 from afterturn.doctor.finding import Finding, Status
 from afterturn.summarisers import describe_endpoint, describe_summarisers
 from afterturn.words import duration
-from workers.answers import accept
-from workers.endpoints import EndpointError, resolve_chain
 from workers.settings import Settings
-from workers.summariser.build import build_chain
-from workers.summarising import (
+from workers.summariser.answers import accept
+from workers.summariser.chain import build_chain
+from workers.summariser.contract import (
     ErrorClass,
     Passage,
     Stopped,
@@ -22,6 +21,7 @@ from workers.summarising import (
     SummaryRequest,
     Task,
 )
+from workers.summariser.endpoints import EndpointError, resolve_chain
 
 CHECK = "summariser"
 

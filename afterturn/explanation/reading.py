@@ -23,16 +23,15 @@ from workers.batch.preview import Portions
 from workers.batch.span import CompactionOptions, divide
 from workers.calibration import Calibration
 from workers.due import Load, Restraints
-from workers.endpoints import EndpointError, chain_fingerprint, resolve_chain
 from workers.limits import region_rules, server_threshold
 from workers.managed import ManagedBy, managed_by
 from workers.micro.plan import why_nothing_due
 from workers.pruning.plan import NothingToPrune, PrunePlan, plan_prune
 from workers.pruning.triggers import PRUNE_RULES
 from workers.reported import current_prompt
-from workers.routes import route_name
 from workers.settings import CompressionSettings, Settings
 from workers.standings import Standing, nobody_answers, standings
+from workers.summariser.endpoints import EndpointError, chain_fingerprint, resolve_chain, route_name
 from workers.threshold import Threshold
 from workers.triggers import RULES, Trigger
 

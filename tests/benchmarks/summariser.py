@@ -6,10 +6,9 @@ import re
 from collections.abc import Callable
 from itertools import count
 
-from workers.headings import Section
-from workers.scripts import Script
-from workers.spoken import user_script
-from workers.summarising import Reply, SummaryRequest
+from workers.summariser.contract import Reply, SummaryRequest
+from workers.summariser.headings import Section
+from workers.summariser.scripts import Script, user_script
 
 _KNOWN = """
 - The customers of this desk hold bookings for two passengers each, one of them a gold member.

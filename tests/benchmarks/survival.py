@@ -23,8 +23,8 @@ from tests.benchmarks.figure import Figure
 from tests.benchmarks.scale import Scale
 from tests.benchmarks.stage import Stage
 from tests.strategies import rows_of
-from workers.placeholder import placeholder
-from workers.placeholder_lines import HEADING
+from workers.summariser.extractive.placeholder import placeholder
+from workers.summariser.extractive.sections import HEADING
 
 ROUNDS = 5
 BUDGET = 0.20

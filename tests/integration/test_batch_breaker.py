@@ -13,26 +13,18 @@ from storage.engine import Database
 from storage.jobs import JobKind
 from storage.outcomes import Outcome
 from storage.rows import Kind
-from tests.batch_steps import (
-    AUTOMATIC,
-    BYPASSING,
-    SQLITE,
-    markers,
-    open_breaker,
-    outcome,
-    until,
-)
+from tests.batch_steps import AUTOMATIC, BYPASSING, SQLITE, markers, open_breaker, outcome, until
 from tests.gateways import rows_of
 from tests.model_behaviours import stream_text
 from tests.model_server import ModelServer
 from tests.model_turn import Turn
 from tests.stored_session import dump
 from tests.workplace import SLACK_MS, Workplace, desk
-from workers.gate import Permit, SharedGate
-from workers.rates import Limits
-from workers.routes import route_name
 from workers.runtime.jobs import Worked, work
-from workers.summarising import ErrorClass
+from workers.summariser.contract import ErrorClass
+from workers.summariser.endpoints import route_name
+from workers.summariser.gate import Permit, SharedGate
+from workers.summariser.rate_limits import Limits
 from workers.triggers import Trigger
 
 AT_ONCE = {Trigger.HYGIENE_COUNT, Trigger.HEAL}

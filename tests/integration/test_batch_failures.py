@@ -47,7 +47,7 @@ from tests.model_behaviours import (
 from tests.model_server import ModelServer
 from tests.waiting import wait_until
 from tests.workplace import SLACK_MS, Workplace, desk, structured, told
-from workers.summarising import ErrorClass
+from workers.summariser.contract import ErrorClass
 from workers.triggers import Trigger
 
 SQLITE = pytest.mark.parametrize("lasting_database", ["sqlite"], indirect=True)

@@ -11,17 +11,13 @@ import pytest
 
 from storage.engine import Database
 from storage.outcomes import Outcome
-from tests.batch_steps import (
-    compact,
-    markers,
-    prompts,
-)
+from tests.batch_steps import compact, markers, prompts
 from tests.gateways import rows_of
 from tests.model_behaviours import Good, Status
 from tests.model_server import ModelServer
 from tests.workplace import Killed, Workplace, desk, say, structured
 from workers.runtime.jobs import Worked, work
-from workers.summarising import ErrorClass
+from workers.summariser.contract import ErrorClass
 from workers.triggers import Trigger
 
 TOO_LONG = {"error": {"message": "This model's maximum context length is 4096 tokens."}}

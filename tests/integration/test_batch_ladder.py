@@ -10,21 +10,12 @@ from storage import guards
 from storage.engine import Database
 from storage.guards import GuardName
 from storage.outcomes import Outcome
-from tests.batch_steps import (
-    AUTOMATIC,
-    BYPASSING,
-    SQLITE,
-    about,
-    fail,
-    kinds_told,
-    outcome,
-    until,
-)
+from tests.batch_steps import AUTOMATIC, BYPASSING, SQLITE, about, fail, kinds_told, outcome, until
 from tests.model_behaviours import Silence
 from tests.model_server import ModelServer
 from tests.stored_session import StoredSession
 from tests.workplace import Workplace, desk, say
-from workers.summarising import ErrorClass
+from workers.summariser.contract import ErrorClass
 from workers.triggers import Trigger
 
 

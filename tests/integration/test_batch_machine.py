@@ -28,7 +28,7 @@ from tests.machine_stage import Event, Incident, Stage
 from tests.machine_summariser import GOOD_ANSWERS, LARGE_ROOM, LASTING_ANSWERS, Act, Answer
 from tests.machine_talks import OVERFLOW, TOO_LARGE
 from tests.machine_turns import SECRETS, AnyShape, Kind, Shape, shapes
-from workers.summarising import ErrorClass
+from workers.summariser.contract import ErrorClass
 from workers.triggers import Trigger
 
 WINDOWS = (128_000, 128_000, 8_000, 4_000, 2_000)

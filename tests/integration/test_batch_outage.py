@@ -24,14 +24,14 @@ from tests.model_behaviours import Good, Status
 from tests.model_server import ModelServer
 from tests.play import Play, playing
 from tests.stored_session import later
-from workers.breaker import LOOK_SOON_MS
-from workers.endpoints import SummariserSettings
-from workers.gate import SharedGate
 from workers.retry import RetryPolicy
 from workers.runtime.context import Workshop
 from workers.runtime.jobs import Worked, work
 from workers.settings import AuxiliarySettings, Settings, SettingsSource
-from workers.summariser.build import FollowingSummariser
+from workers.summariser.breaker import RECHECK_CLOSED_MS
+from workers.summariser.chain import FollowingSummariser
+from workers.summariser.endpoints import SummariserSettings
+from workers.summariser.gate import SharedGate
 from workers.triggers import BATCH_QUEUE, RULES, Trigger
 
 SESSIONS = 100
@@ -124,7 +124,7 @@ def test_a_hundred_sessions_send_ten_requests_in_a_long_outage_and_are_all_serve
                 due = due_now(shop.database)
                 looking = due if looks < 2 * SESSIONS else due[: 3 * THREADS]
                 looks += len(work_at_once(shop, looking))
-                passed_ms += max(pause_ms(shop.database), LOOK_SOON_MS) + SLACK_MS
+                passed_ms += max(pause_ms(shop.database), RECHECK_CLOSED_MS) + SLACK_MS
         assert looks > 3 * SESSIONS
         assert 3 <= len(model.requests) <= MOST_REQUESTS
 

@@ -7,7 +7,7 @@ from tests.machine_stage import Stage
 from tests.machine_summariser import Answer
 from tests.machine_turns import Kind, Shape, Wild
 from tests.strategies import Transcript
-from workers.summarising import ErrorClass
+from workers.summariser.contract import ErrorClass
 
 
 def kinds(stage: Stage) -> list[tuple[str, str]]:

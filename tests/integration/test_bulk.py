@@ -30,11 +30,11 @@ from tests.model_server import ModelServer
 from tests.processes import Processes
 from tests.stored_jobs import AGAIN_MS, LEASE_MS, Worker
 from tests.stored_session import StoredSession
-from workers.local_summariser import LocalSummariser
 from workers.reconcile import reconcile
 from workers.runtime.context import Workshop
 from workers.runtime.jobs import Worked, work_next
 from workers.settings import Settings, SettingsSource, WorkerSettings
+from workers.summariser.extractive.local import LocalSummariser
 
 AT_ONCE = 3
 

@@ -16,11 +16,11 @@ from tests.command_line import invoke
 from tests.gateways import assistant, url_of, user
 from tests.stored_jobs import Worker
 from tests.stored_session import StoredSession
-from workers.local_summariser import LocalSummariser
 from workers.retry import RetryPolicy
 from workers.runtime.context import Workshop
 from workers.runtime.jobs import Crashed, work
 from workers.settings import Settings, SettingsSource
+from workers.summariser.extractive.local import LocalSummariser
 
 SAID = "the launch code is tangerine"
 

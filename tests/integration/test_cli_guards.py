@@ -18,8 +18,8 @@ from tests.conversations import turn
 from tests.gateways import gateway_on
 from tests.model_behaviours import Status
 from tests.model_server import ModelServer
-from workers.gate import SharedGate
-from workers.rates import Limits
+from workers.summariser.gate import SharedGate
+from workers.summariser.rate_limits import Limits
 
 
 @pytest.fixture

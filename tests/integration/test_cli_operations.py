@@ -23,11 +23,11 @@ from tests.processes import Processes
 from tests.stored_jobs import Worker
 from tests.stored_session import StoredSession
 from tests.workplace import desk
-from workers.local_summariser import LocalSummariser
 from workers.reconcile import reconcile
 from workers.runtime.context import Workshop
 from workers.runtime.jobs import Worked, work_next
 from workers.settings import SettingsSource, load_settings
+from workers.summariser.extractive.local import LocalSummariser
 
 SETTINGS = """
 compression: {protect_last_n: 8, threshold_tokens: 4000}

@@ -16,10 +16,10 @@ from storage.errors import StorageError
 from tests.at_once import at_once, succeeded
 from tests.gateways import url_of
 from tests.stored_session import later
-from workers.breaker import DOUBT_MS, FIRST_OPEN_MS, LOOK_AGAIN_MS, LOOK_SOON_MS
-from workers.gate import Blocked, Permit, SharedGate
-from workers.rates import Limits
-from workers.summarising import ErrorClass, SummariserError
+from workers.summariser.breaker import DOUBT_MS, FIRST_OPEN_MS, RECHECK_CLOSED_MS, RECHECK_MS
+from workers.summariser.contract import ErrorClass, SummariserError
+from workers.summariser.gate import Blocked, Permit, SharedGate
+from workers.summariser.rate_limits import Limits
 
 NAME = "small at models.example"
 OTHER = "large at models.example"
@@ -123,7 +123,7 @@ def test_of_many_that_ask_a_new_endpoint_at_once_exactly_one_does_until_it_has_a
     (first,) = [answer for answer in answers if isinstance(answer, Permit)]
     assert first.probe is not None
     blocked = [answer for answer in answers if isinstance(answer, Blocked)]
-    assert blocked == [Blocked(ErrorClass.LIMIT_REACHED, LOOK_SOON_MS)] * (THREADS - 1)
+    assert blocked == [Blocked(ErrorClass.LIMIT_REACHED, RECHECK_CLOSED_MS)] * (THREADS - 1)
     assert stored(at, OTHER).used == (1, 100)
     with database.read() as connection:
         names = connection.execute(text("SELECT name FROM endpoints ORDER BY name")).scalars().all()
@@ -145,7 +145,7 @@ def test_an_endpoint_that_begins_to_fail_is_asked_by_one_at_a_time_on_every_host
     answers = succeeded(at_once([partial(admit, hosts[n % 3]) for n in range(THREADS)]))
     (probe,) = [answer for answer in answers if isinstance(answer, Permit)]
     blocked = [answer for answer in answers if isinstance(answer, Blocked)]
-    assert blocked == [Blocked(ErrorClass.LIMIT_REACHED, LOOK_SOON_MS)] * (THREADS - 1)
+    assert blocked == [Blocked(ErrorClass.LIMIT_REACHED, RECHECK_CLOSED_MS)] * (THREADS - 1)
     # An earlier request is answered after all, so nobody has to wait for the probe.
     hosts[1].answered(early[1], used_tokens=None)
     assert permitted(hosts[2]).probe is None
@@ -181,7 +181,7 @@ def test_of_many_that_ask_when_the_pause_is_over_exactly_one_probes(
     assert probes[0].probe is not None
     for answer in answers:
         if isinstance(answer, Blocked):
-            assert answer == Blocked(ErrorClass.BREAKER_OPEN, LOOK_AGAIN_MS)
+            assert answer == Blocked(ErrorClass.BREAKER_OPEN, RECHECK_MS)
     # It ends well, and everybody may ask again.
     gates[wave].answered(probes[0], used_tokens=None)
     assert all(
@@ -242,7 +242,7 @@ def test_a_process_that_died_while_it_asked_an_endpoint_in_doubt_frees_the_place
         SharedGate(database).failed(permitted(SharedGate(database)), DOWN)
     dead = permitted(SharedGate(database), seconds=60.0)
     blocked = admit(SharedGate(later(database, DOUBT_MS // 2)))
-    assert blocked == Blocked(ErrorClass.LIMIT_REACHED, LOOK_SOON_MS)
+    assert blocked == Blocked(ErrorClass.LIMIT_REACHED, RECHECK_CLOSED_MS)
     gate = SharedGate(later(database, DOUBT_MS + 1))
     second = permitted(gate)
     assert second.probe not in (None, dead.probe)
@@ -271,7 +271,7 @@ def test_of_many_that_ask_at_once_no_more_get_through_than_the_limit_allows(
     assert len([one for one in answers if isinstance(one, Permit)]) == 5
     blocked = [one for one in answers if isinstance(one, Blocked)]
     assert {one.error_class for one in blocked} == {ErrorClass.LIMIT_REACHED}
-    assert all(LOOK_SOON_MS < one.wait_ms <= MINUTE_MS // 2 for one in blocked)
+    assert all(RECHECK_CLOSED_MS < one.wait_ms <= MINUTE_MS // 2 for one in blocked)
     next_minute = SharedGate(later(at, MINUTE_MS))
     assert isinstance(admit(next_minute, limits=limits), Permit)
 
@@ -284,7 +284,7 @@ def test_tokens_are_reserved_and_put_right_by_what_the_endpoint_counted(database
     blocked = admit(gate, limits=limits, tokens=200)
     assert isinstance(blocked, Blocked)
     assert blocked.error_class is ErrorClass.LIMIT_REACHED
-    assert blocked.wait_ms > LOOK_SOON_MS
+    assert blocked.wait_ms > RECHECK_CLOSED_MS
     gate.answered(first, used_tokens=300)
     assert isinstance(admit(gate, limits=limits, tokens=700), Permit)
     assert isinstance(admit(gate, limits=limits, tokens=1), Blocked)
@@ -365,7 +365,7 @@ def test_a_gate_without_its_table_says_so_before_a_request_and_only_logs_it_afte
 def test_the_log_says_when_an_endpoint_goes_down_and_comes_back(
     database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("INFO", logger="workers.gate")
+    caplog.set_level("INFO", logger="workers.summariser.gate")
     bring_down(database)
     gate = SharedGate(later(database, FIRST_OPEN_MS + 1))
     gate.answered(permitted(gate), used_tokens=None)

@@ -14,10 +14,10 @@ from tests.counting import counted
 from tests.gateways import migrated, url_of
 from tests.stored_jobs import LEASE_MS, Worker
 from tests.stored_session import StoredSession
-from workers.local_summariser import LocalSummariser
 from workers.runtime.context import Workshop
 from workers.runtime.jobs import Crashed, NotClaimed, Worked, work_next
 from workers.settings import Settings, SettingsSource
+from workers.summariser.extractive.local import LocalSummariser
 
 MINUTE = 60_000
 MANY = 10_000

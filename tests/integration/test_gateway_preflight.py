@@ -34,7 +34,7 @@ from tests.doors import (
 from tests.gateways import contents, gateway_on, url_of, user
 from tests.scripted_worker import Dies, Ends, ScriptedWorker, Waits, compacts, scripted
 from tests.stored_session import later
-from workers.endpoints import SummariserSettings, chain_fingerprint
+from workers.summariser.endpoints import SummariserSettings, chain_fingerprint
 
 
 @pytest.fixture

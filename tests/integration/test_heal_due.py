@@ -12,8 +12,8 @@ from storage.outcomes import Outcome
 from tests.conversations import turn
 from tests.play import Play, Turn, playing
 from tests.stored_session import later
-from workers.local_summariser import LocalSummariser
-from workers.summarising import ErrorClass, Reply, SummariserError, SummaryRequest
+from workers.summariser.contract import ErrorClass, Reply, SummariserError, SummaryRequest
+from workers.summariser.extractive.local import LocalSummariser
 from workers.triggers import Trigger
 
 HOUR_MS = 3_600_000

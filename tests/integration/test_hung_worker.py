@@ -16,10 +16,10 @@ from tests.decisions import SMALL, Case
 from tests.gateways import contents, url_of
 from tests.play import Play, playing
 from tests.waiting import wait_until
-from workers.local_summariser import LocalSummariser
 from workers.runtime.context import Workshop
 from workers.runtime.jobs import Worked, work
-from workers.summarising import Reply, SummaryRequest
+from workers.summariser.contract import Reply, SummaryRequest
+from workers.summariser.extractive.local import LocalSummariser
 
 
 class HangingSummariser(LocalSummariser):

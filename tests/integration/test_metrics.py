@@ -32,10 +32,10 @@ from tests.gateways import rows_of, url_of
 from tests.stored_jobs import Worker
 from tests.stored_session import StoredSession, later
 from workers.counting import count_tries
-from workers.local_summariser import LocalSummariser
 from workers.retention import forget
 from workers.runtime.context import Workshop
 from workers.settings import RetentionSettings, Settings, SettingsSource
+from workers.summariser.extractive.local import LocalSummariser
 
 DAY = 86_400_000
 PAIR = "prometheus:a long password"

@@ -46,16 +46,16 @@ from tests.model_behaviours import (
 from tests.model_server import ModelServer
 from tests.play import Play, Turn, micro_markers, person_rows, playing
 from tests.stored_session import later
-from workers.breaker import FIRST_OPEN_MS, LOOK_SOON_MS
-from workers.gate import Permit, SharedGate
-from workers.rates import Limits
 from workers.retry import RetryPolicy
-from workers.routes import route_name
 from workers.runtime.pass_context import PassResult
 from workers.settings import Settings, SettingsSource
-from workers.summariser.build import FollowingSummariser
+from workers.summariser.breaker import FIRST_OPEN_MS, RECHECK_CLOSED_MS
+from workers.summariser.chain import FollowingSummariser
 from workers.summariser.client import OpenAISummariser
-from workers.summarising import ErrorClass
+from workers.summariser.contract import ErrorClass
+from workers.summariser.endpoints import route_name
+from workers.summariser.gate import Permit, SharedGate
+from workers.summariser.rate_limits import Limits
 
 TURNS = 16
 
@@ -296,7 +296,7 @@ def test_while_another_session_asks_a_model_in_doubt_the_job_waits_and_nothing_i
         assert isinstance(permit, Permit)
         (waits,) = micro_outcomes(play, 2)
         assert waits.outcome is Outcome.FAILED
-        assert (waits.error_class, waits.delay_ms) == (ErrorClass.LIMIT_REACHED, LOOK_SOON_MS)
+        assert (waits.error_class, waits.delay_ms) == (ErrorClass.LIMIT_REACHED, RECHECK_CLOSED_MS)
         assert micro_outcomes(play, 1) == []
         assert (outages(play, session), attempts_of(play, session)) == (0, [])
         assert play.rows("SELECT attempt, reason FROM jobs WHERE kind = 'micro'") == [
@@ -304,7 +304,7 @@ def test_while_another_session_asks_a_model_in_doubt_the_job_waits_and_nothing_i
         ]
         assert model.requests == []
         gate.answered(permit, used_tokens=None)
-        play.database = later(play.database, LOOK_SOON_MS)
+        play.database = later(play.database, RECHECK_CLOSED_MS)
         play.shop = replace(play.shop, database=play.database)
         assert micro_outcomes(play, 1)[0].outcome is Outcome.ABSORBED
         summariser.close()

@@ -21,11 +21,11 @@ from tests.play import Play, Turn, micro_markers, person_rows, playing, shape, t
 from tests.strategies import Transcript, one_turn_transcripts, transcripts
 from tests.validity import check_view
 from workers.limits import region_rules, session_threshold
-from workers.local_summariser import LocalSummariser
 from workers.marker import frame_tokens
 from workers.micro.plan import why_nothing_due
 from workers.regions import head_end, tail_start
 from workers.rendering import render
+from workers.summariser.extractive.local import LocalSummariser
 
 SMALL = {
     "protect_last_n": 3,

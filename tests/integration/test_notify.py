@@ -22,10 +22,10 @@ from tests.conversations import turn
 from tests.gateways import gateway_on, migrated, rows_of
 from tests.servers import RedisServer
 from tests.waiting import wait_until
-from workers.local_summariser import LocalSummariser
 from workers.reconcile import RING_AGAIN_MS, reconcile
 from workers.runtime.context import Workshop
 from workers.settings import Settings, SettingsSource
+from workers.summariser.extractive.local import LocalSummariser
 
 FAST_SECONDS = 0.25
 CLOSED_SECONDS = 5.0

@@ -10,10 +10,10 @@ from storage.jobs import JobKind, JobState
 from tests.gateways import url_of
 from tests.stored_jobs import AGAIN_MS, Worker
 from tests.stored_session import StoredSession
-from workers.local_summariser import LocalSummariser
 from workers.runtime.context import Workshop
 from workers.runtime.jobs import NotClaimed, work_next
 from workers.settings import Settings, SettingsSource
+from workers.summariser.extractive.local import LocalSummariser
 
 
 @pytest.fixture

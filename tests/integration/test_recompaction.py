@@ -19,13 +19,13 @@ from tests.interrupting import Interrupting
 from tests.stored_session import StoredSession, later
 from tests.workplace import DESK, Killed, desk
 from workers import recompaction
-from workers.local_summariser import LocalSummariser
 from workers.recompaction import RunStateError, feed
 from workers.reconcile import reconcile
 from workers.runtime.context import Workshop
 from workers.runtime.jobs import Worked, work_next
 from workers.settings import CompressionSettings, Settings, SettingsSource, WorkerSettings
-from workers.summarising import ErrorClass, Reply, SummariserError, SummaryRequest
+from workers.summariser.contract import ErrorClass, Reply, SummariserError, SummaryRequest
+from workers.summariser.extractive.local import LocalSummariser
 from workers.triggers import Trigger
 
 WHO = "ada@host (command line)"

@@ -18,10 +18,10 @@ from tests.counting import counted
 from tests.gateways import contents, rows_of, url_of
 from tests.stored_jobs import Worker
 from tests.stored_session import StoredSession, later
-from workers.local_summariser import LocalSummariser
 from workers.retention import Forgotten, forget
 from workers.runtime.context import Workshop
 from workers.settings import RetentionSettings, Settings, SettingsSource
+from workers.summariser.extractive.local import LocalSummariser
 
 DAY = 86_400_000
 ANSWER = StoredAnswer("text", "model", None, None, 0)

@@ -50,7 +50,7 @@ from tests.model_behaviours import (
 from tests.model_server import ModelServer, short_summary
 from tests.waiting import wait_until
 from workers.summariser.client import OpenAISummariser
-from workers.summarising import (
+from workers.summariser.contract import (
     ErrorClass,
     Passage,
     Reply,
@@ -506,9 +506,7 @@ with asking(sys.argv[1]) as summariser:
 
 
 def test_the_contract_does_not_load_the_client() -> None:
-    program = (
-        "import sys, workers.summarising, workers.summariser; sys.exit('openai' in sys.modules)"
-    )
+    program = "import sys, workers.summariser.contract; sys.exit('openai' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)
 
 

@@ -25,12 +25,10 @@ from tests.gateways import url_of
 from tests.model_behaviours import Behaviour, Empty, Reset, Silence, Status
 from tests.model_server import ModelServer
 from tests.stored_session import later
-from workers.breaker import FIRST_OPEN_MS, LOOK_AGAIN_MS, LOOK_SOON_MS, OPEN_AFTER
-from workers.endpoints import SummariserSettings, chain_fingerprint
-from workers.gate import SharedGate
 from workers.settings import Settings, SettingsSource
-from workers.summariser.build import FollowingSummariser
-from workers.summarising import (
+from workers.summariser.breaker import FIRST_OPEN_MS, OPEN_AFTER, RECHECK_CLOSED_MS, RECHECK_MS
+from workers.summariser.chain import FollowingSummariser
+from workers.summariser.contract import (
     ErrorClass,
     Passage,
     Reply,
@@ -39,6 +37,8 @@ from workers.summarising import (
     SummaryRequest,
     Task,
 )
+from workers.summariser.endpoints import SummariserSettings, chain_fingerprint
+from workers.summariser.gate import SharedGate
 
 Result = TypeVar("Result")
 
@@ -185,7 +185,7 @@ def test_of_eight_that_ask_a_new_model_one_does_until_it_has_answered_and_then_a
             first.wait_for_requests(1)
             blocked = first_of(calls, THREADS - 1)
         assert [(e.error_class, e.retry_after, e.requests) for e in blocked if e] == [
-            (ErrorClass.LIMIT_REACHED, LOOK_SOON_MS / 1000, 0)
+            (ErrorClass.LIMIT_REACHED, RECHECK_CLOSED_MS / 1000, 0)
         ] * (THREADS - 1)
         assert [call.result() for call in calls].count(None) == 1
         assert len(first.requests) == 1
@@ -243,7 +243,7 @@ def test_when_the_pause_is_over_exactly_one_of_eight_finds_out_that_it_is_still_
             first.wait_for_requests(1)
             blocked = first_of(calls, THREADS - 1)
         assert {error.error_class for error in blocked} == {ErrorClass.BREAKER_OPEN}
-        assert {error.retry_after for error in blocked} == {LOOK_AGAIN_MS / 1000}
+        assert {error.retry_after for error in blocked} == {RECHECK_MS / 1000}
         assert sum(call.result().requests for call in calls) == 1
         after = failure(summariser)
         assert after.error_class is ErrorClass.BREAKER_OPEN

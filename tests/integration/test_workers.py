@@ -22,9 +22,9 @@ from tests.model_server import ModelServer
 from tests.play import Play, Turn, micro_markers, person_rows, playing, shape
 from tests.processes import Child, Processes
 from tests.waiting import wait_until
-from workers.gate import Permit, SharedGate
-from workers.rates import Limits
-from workers.routes import route_name
+from workers.summariser.endpoints import route_name
+from workers.summariser.gate import Permit, SharedGate
+from workers.summariser.rate_limits import Limits
 
 COMPRESSION: dict[str, Any] = {
     "protect_last_n": 8,

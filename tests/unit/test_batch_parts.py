@@ -12,7 +12,7 @@ from storage.rows import Row
 from tests.conversations import turn
 from tests.strategies import Transcript, rows_of, transcripts
 from workers.batch.requests import batches, split
-from workers.passages import passages, passages_size
+from workers.summariser.passages import passages, passages_size
 from workers.transcript import tool_groups
 
 ROOMS = (1_000, 4_000, 20_000)

@@ -15,8 +15,8 @@ from afterturn.compaction.result import Result
 from afterturn.compaction.result_tables import result_document
 from storage.attempts import AttemptRecord
 from tests.session_records import session_record
-from workers.local_summariser import LocalSummariser
-from workers.summarising import Passage, Stopped, SummaryRequest, Task
+from workers.summariser.contract import Passage, Stopped, SummaryRequest, Task
+from workers.summariser.extractive.local import LocalSummariser
 
 REQUEST = SummaryRequest(
     task=Task.ABSORB,

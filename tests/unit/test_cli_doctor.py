@@ -28,10 +28,10 @@ from tests.gateways import gateway_on
 from tests.model_behaviours import Good, Plan, Silence
 from tests.model_behaviours import Status as Answers
 from tests.model_server import ModelServer
-from workers.gate import Permit, SharedGate
-from workers.rates import Limits
 from workers.settings import Settings
-from workers.summarising import ErrorClass, SummariserError
+from workers.summariser.contract import ErrorClass, SummariserError
+from workers.summariser.gate import Permit, SharedGate
+from workers.summariser.rate_limits import Limits
 from workers.urls import database_url
 
 

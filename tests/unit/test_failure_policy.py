@@ -12,7 +12,7 @@ from workers.batch import failure_policy
 from workers.batch.failure_policy import AskAgain, GiveUp
 from workers.retry import RetryPolicy
 from workers.settings import CompressionSettings
-from workers.summarising import ErrorClass, SummariserError
+from workers.summariser.contract import ErrorClass, SummariserError
 from workers.triggers import RULES, Trigger
 
 NOT_ASKED = [one for one in ErrorClass if one.not_asked]

@@ -19,7 +19,6 @@ from workers.batch.failure_policy import LOCK_MS, STUCK_SENTENCE, is_poor
 from workers.batch.placeholders import REPLACE_AFTER_MS, is_placeholder_shown
 from workers.batch.plan import BatchPlan
 from workers.batch.span import CompactionOptions, Span
-from workers.batch_prompts import BATCH_TEMPLATE_VERSION
 from workers.calibration import Calibration
 from workers.holds import MOST_POOR_PASSES
 from workers.limits import session_threshold
@@ -34,6 +33,7 @@ from workers.runtime.commit import (
 )
 from workers.runtime.pass_context import PassResult
 from workers.settings.compression import CompressionSettings
+from workers.summariser.structured_prompts import BATCH_TEMPLATE_VERSION
 from workers.threshold import NoUsableWindowError
 from workers.tokens import estimate_text
 from workers.triggers import BATCH_QUEUE, RULES, Trigger

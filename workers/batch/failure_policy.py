@@ -7,7 +7,7 @@ from random import Random
 
 from workers.retry import RetryPolicy
 from workers.settings import CompressionSettings
-from workers.summarising import ErrorClass, SummariserError
+from workers.summariser.contract import ErrorClass, SummariserError
 from workers.triggers import TriggerRules
 
 NEARLY_FULL = 0.85

@@ -37,7 +37,6 @@ from workers.batch.plan import (
 from workers.batch.reset import ResetPlan, plan_reset, reset
 from workers.calibration import Calibration
 from workers.limits import usable_window
-from workers.placeholder import placeholder
 from workers.runtime.commit import (
     Change,
     Keep,
@@ -49,7 +48,8 @@ from workers.runtime.commit import (
 )
 from workers.runtime.pass_context import PassContext, PassResult
 from workers.runtime.passes import MOST_STALE
-from workers.summarising import ErrorClass, SummariserError
+from workers.summariser.contract import ErrorClass, SummariserError
+from workers.summariser.extractive.placeholder import placeholder
 from workers.tokens import estimate_text
 from workers.triggers import TriggerRules
 

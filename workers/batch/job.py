@@ -29,17 +29,9 @@ from workers.batch.requests import Requests, ask_all, write_requests
 from workers.batch.span import CompactionOptions
 from workers.holds import held_back
 from workers.pruning.job import prune_first
-from workers.runtime.commit import (
-    Change,
-    JobEnd,
-    Keep,
-    Release,
-    Transaction,
-    commit,
-    emit_alone,
-)
+from workers.runtime.commit import Change, JobEnd, Keep, Release, Transaction, commit, emit_alone
 from workers.runtime.pass_context import PassContext, PassResult
-from workers.summarising import ErrorClass, Gated, SummariserError
+from workers.summariser.contract import ErrorClass, Gated, SummariserError
 from workers.triggers import Trigger, TriggerRules, rules_of
 
 CHECK_AGAIN_MS = 600_000
@@ -153,7 +145,7 @@ def _check_breaker(run: PassContext) -> None:
     """Raise the error of a summariser that must not be asked now, before a long prompt is written
     for nothing."""
     summariser = run.context.summariser
-    closed = summariser.why_closed() if isinstance(summariser, Gated) else None
+    closed = summariser.check_breaker() if isinstance(summariser, Gated) else None
     if closed is not None:
         raise closed
 

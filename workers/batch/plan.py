@@ -14,15 +14,15 @@ from storage.rows import Row
 from storage.sessions import SessionRecord
 from storage.summaries import SummaryKind
 from workers.batch.span import CompactionOptions, Span, divide
-from workers.headings import as_progress
+from workers.conversation.verbatim import verbatim_section
 from workers.limits import region_rules, session_threshold, session_window
 from workers.regions import Regions
 from workers.runtime.context import Workshop
 from workers.settings import CompressionSettings
+from workers.summariser.headings import as_progress
 from workers.threshold import NoUsableWindowError, Threshold
 from workers.tokens import estimate_text
 from workers.triggers import TriggerRules
-from workers.verbatim import verbatim_section
 
 LEAST_TOKENS = 2_000
 MOST_TOKENS = 10_000

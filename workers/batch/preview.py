@@ -9,11 +9,11 @@ from storage.rows import Kind, Row
 from workers.batch.plan import BatchPlan
 from workers.batch.requests import Ask, Requests
 from workers.batch.span import Span
-from workers.batch_prompts import batch_prompt
 from workers.calibration import Calibration
 from workers.marker import frame_tokens
 from workers.regions import Regions
-from workers.summarising import SummaryRequest
+from workers.summariser.contract import SummaryRequest
+from workers.summariser.structured_prompts import batch_prompt
 from workers.tokens import estimate_text
 
 _CHARS_A_TOKEN = 4

@@ -15,10 +15,10 @@ from storage.signals import SignalKind
 from storage.summaries import SummaryKind, SummaryRecord, SummaryStatus
 from workers.batch.compaction import OF_FAILURES, Substitute, end_of_job
 from workers.batch.plan import Material, opened, summary_budget
-from workers.batch_prompts import BATCH_TEMPLATE_VERSION
 from workers.limits import session_window
 from workers.runtime.commit import Change, StaleError, Transaction, view_facts
 from workers.runtime.pass_context import PassResult
+from workers.summariser.structured_prompts import BATCH_TEMPLATE_VERSION
 from workers.tokens import estimate_text
 
 

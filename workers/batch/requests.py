@@ -15,13 +15,12 @@ from storage import answers, jobs
 from storage.answers import StoredAnswer
 from storage.rows import Row
 from workers.batch.plan import Material
-from workers.batch_prompts import BATCH_TEMPLATE_VERSION
-from workers.passages import fit, passages, passages_size
 from workers.redaction import redact
 from workers.runtime.answer_store import ask, question_key
 from workers.runtime.pass_context import PassContext
-from workers.summariser.window import INPUT_CHARS
-from workers.summarising import Passage, Stopped, SummaryRequest, Task
+from workers.summariser.contract import Passage, Stopped, SummaryRequest, Task
+from workers.summariser.passages import INPUT_CHARS, fit, passages, passages_size
+from workers.summariser.structured_prompts import BATCH_TEMPLATE_VERSION
 from workers.tokens import estimate_text
 from workers.transcript import tool_groups
 

@@ -13,10 +13,10 @@ from storage.rows import Kind
 from storage.summaries import SummaryKind, SummaryStatus
 from workers.marker import frame_tokens
 from workers.micro.plan import NothingDue, PassPlan
-from workers.prompts import TEMPLATE_VERSION
 from workers.runtime.commit import Change, Continue, Finish, Release, StaleError, Transaction
 from workers.runtime.pass_context import PassResult
-from workers.summarising import SummariserError, Task
+from workers.summariser.contract import SummariserError, Task
+from workers.summariser.prompts import TEMPLATE_VERSION
 from workers.tokens import estimate_text
 
 MOST_FAILURES = 3

@@ -12,7 +12,7 @@ from workers.micro.plan import NothingDue, PassPlan, plan_pass
 from workers.runtime.answer_store import ask
 from workers.runtime.commit import commit
 from workers.runtime.pass_context import PassContext, PassResult
-from workers.summarising import SummariserError, Task
+from workers.summariser.contract import SummariserError, Task
 
 
 def micro_pass(run: PassContext) -> PassResult:

@@ -22,13 +22,13 @@ from storage.sessions import SessionRecord
 from workers.due import Restraints, least_for_micro, micro_may_run
 from workers.exchanges import Exchange, Found, LookFurther, TooLittle, Unit, find_exchanges
 from workers.limits import region_rules, session_threshold
-from workers.passages import fit, passage, passages, passages_size
-from workers.prompts import TEMPLATE_VERSION
 from workers.redaction import redact
 from workers.regions import RegionRules, head_end, tail_start
 from workers.runtime.answer_store import question_key
 from workers.settings import CompressionSettings
-from workers.summarising import Passage, SummaryRequest, Task
+from workers.summariser.contract import Passage, SummaryRequest, Task
+from workers.summariser.passages import fit, passage, passages, passages_size
+from workers.summariser.prompts import TEMPLATE_VERSION
 from workers.threshold import NoUsableWindowError
 from workers.tokens import estimate_text
 from workers.transcript import ToolGroup, tool_groups

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from storage import answers
 from storage.answers import StoredAnswer
 from storage.errors import DatabaseUnavailable
-from workers.answers import accept
-from workers.passages import passages_size
 from workers.runtime.pass_context import PassContext
-from workers.summarising import SummariserError, SummaryRequest, Task
+from workers.summariser.answers import accept
+from workers.summariser.contract import SummariserError, SummaryRequest, Task
+from workers.summariser.passages import passages_size
 
 log = logging.getLogger(__name__)
 

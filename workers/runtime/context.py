@@ -14,7 +14,7 @@ from storage.engine import Database
 from workers.retry import RetryPolicy
 from workers.runtime.scheduling import Finished, RoundRobin
 from workers.settings import SettingsSource
-from workers.summarising import Summariser
+from workers.summariser.contract import Summariser
 
 
 def _pass_by(_point: str) -> None:

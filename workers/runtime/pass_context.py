@@ -14,7 +14,7 @@ from storage.sessions import SessionRecord
 from storage.signals import Signal
 from workers.runtime.context import Workshop
 from workers.settings.compression import CompressionSettings
-from workers.summarising import ErrorClass, SummariserError
+from workers.summariser.contract import ErrorClass, SummariserError
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from workers.runtime.context import Workshop
 from workers.runtime.lease import keep_lease
 from workers.runtime.pass_context import JobRun, PassContext, PassResult
 from workers.runtime.run_log import log_discarded
-from workers.summarising import Stopped
+from workers.summariser.contract import Stopped
 
 log = logging.getLogger(__name__)
 

@@ -10,14 +10,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from workers.endpoints import (
-        Endpoint,
-        EndpointError,
-        FallbackSettings,
-        SummariserSettings,
-        resolve_chain,
-        resolve_endpoint,
-    )
     from workers.settings.base import Problem, SettingsError
     from workers.settings.compression import CompressionSettings
     from workers.settings.file import SettingsSource, load_settings, settings_path
@@ -29,6 +21,14 @@ if TYPE_CHECKING:
         WorkerSettings,
     )
     from workers.settings.prices import ModelPrice, PriceSettings
+    from workers.summariser.endpoints import (
+        Endpoint,
+        EndpointError,
+        FallbackSettings,
+        SummariserSettings,
+        resolve_chain,
+        resolve_endpoint,
+    )
 
 _NAMES = {
     "workers.endpoints": (

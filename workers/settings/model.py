@@ -6,10 +6,12 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
-from workers.endpoints import SummariserSettings
 from workers.settings.base import Allowed, Block, Seconds, Unit
 from workers.settings.compression import CompressionSettings
 from workers.settings.prices import PriceSettings
+from workers.summariser.endpoints import (
+    SummariserSettings,
+)
 from workers.urls import broker_url, database_url, default_database_url
 
 _HOUR = 3600

@@ -1,17 +1,38 @@
-"""Asking the models of a chain in their order (ENGINE.md §10, model chain)."""
+"""The configured chain of models, asked in its order."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from threading import Lock
 
 from workers import tracing
-from workers.gate import Blocked, Gate, Permit
 from workers.log_lines import Field, LogEvent, tell
-from workers.prompts import chat_messages
-from workers.rates import Limits
-from workers.summarising import Reply, Stopped, Summariser, SummariserError, SummaryRequest
+
+# Loaded here so that a worker has it before it forks; a gateway loads neither.
+from workers.redaction import detectors  # noqa: F401
+from workers.settings import Settings
+from workers.settings.file import SettingsSource
+from workers.summariser.contract import (
+    ErrorClass,
+    Reply,
+    Stopped,
+    Summariser,
+    SummariserError,
+    SummaryRequest,
+)
+from workers.summariser.endpoints import (
+    Endpoint,
+    EndpointError,
+    chain_fingerprint,
+    resolve_chain,
+    route_name,
+)
+from workers.summariser.extractive.local import LocalSummariser
+from workers.summariser.gate import Blocked, Gate, Permit
+from workers.summariser.prompts import chat_messages
+from workers.summariser.rate_limits import Limits
 from workers.tokens import estimate_message
 
 log = logging.getLogger(__name__)
@@ -32,12 +53,12 @@ class Link:
 def ask_chain(
     chain: Sequence[Link], request: SummaryRequest, stop: Callable[[], bool], gate: Gate | None
 ) -> Reply:
-    """Give the answer of the first model of `chain` that may be asked and has one.
+    """Return the answer of the first model of `chain` that may be asked and has one.
 
-    Every failure leads to the next model, a refused key too (faults F106). `requests` of the
+    Every failure leads to the next model, a refused key too. `requests` of the
     reply, or of the error, counts those to all models. Raises `SummariserError`: where nobody was
     asked one of class BREAKER_OPEN or LIMIT_REACHED with the shortest wait; else the last that a
-    repetition may mend, or the last if none is, and its detail names the model (faults F110).
+    repetition may mend, or the last if none is, and its detail names the model.
     Raises `Stopped`, and `StorageError` where the gate cannot tell.
     """
     tokens = _prompt_tokens(request) if gate else 0
@@ -72,12 +93,12 @@ def ask_chain(
     raise _failure(failures, sent) if failures else _wait(blocks)
 
 
-def why_closed(chain: Sequence[Link], gate: Gate | None) -> SummariserError | None:
-    """The error that `ask_chain` would raise now for want of a model that may be asked; None
-    where one may. A look, so that nobody writes a long prompt in vain."""
+def check_breaker(chain: Sequence[Link], gate: Gate | None) -> SummariserError | None:
+    """Return the error that `ask_chain` would raise now because no model may be asked; None where
+    one may. Takes no place, and saves writing a long prompt that cannot be sent."""
     blocks: list[tuple[Link, Blocked]] = []
     for link in chain:
-        blocked = gate.look(link.route, link.limits) if gate and link.limits is not None else None
+        blocked = gate.peek(link.route, link.limits) if gate and link.limits is not None else None
         if blocked is None:
             return None
         blocks.append((link, blocked))
@@ -144,3 +165,127 @@ def _used_tokens(reply: Reply) -> int | None:
     if reply.prompt_tokens is None:
         return None
     return reply.prompt_tokens + (reply.completion_tokens or 0)
+
+
+class FollowingSummariser:
+    """Asks the configured models in their order, and the local summariser where there is none.
+
+    Follows changes of the configuration between calls. `secrets` may hold the models' keys. The
+    `gate` is asked before each request to a model; None asks nobody.
+    """
+
+    def __init__(
+        self, settings: SettingsSource, secrets: Mapping[str, str], gate: Gate | None = None
+    ) -> None:
+        self._settings = settings
+        self._secrets = secrets
+        self._gate = gate
+        self._lock = Lock()
+        self._built_for: object = None
+        self._chain: tuple[Link, ...] = ()
+        self._retired: list[Link] = []
+
+    @property
+    def model(self) -> str:
+        """Return the name of the first model, `local` for the built-in one, `none` where a key is
+        missing."""
+        try:
+            return self._current()[0].summariser.model
+        except SummariserError:
+            return "none"
+
+    @property
+    def fingerprint(self) -> int:
+        """Return that of the configured chain, which gateways compute without making a client."""
+        return chain_fingerprint(self._settings.current().auxiliary.compression)
+
+    def room(self, summary_tokens: int) -> int:
+        """Return what the smallest window of the chain can take, so that any of it can answer."""
+        try:
+            return min(link.summariser.room(summary_tokens) for link in self._current())
+        except SummariserError:
+            return LocalSummariser().room(summary_tokens)
+
+    def summarise(self, request: SummaryRequest, stop: Callable[[], bool]) -> Reply:
+        """Answer with the first model of the chain that can; see `ask_chain`."""
+        return ask_chain(self._current(), request, stop, self._gate)
+
+    def check_breaker(self) -> SummariserError | None:
+        """Return why no model may be asked now; None where one may."""
+        try:
+            return check_breaker(self._current(), self._gate)
+        except SummariserError:
+            return None
+
+    def close(self) -> None:
+        """Close every model's client."""
+        with self._lock:
+            for link in (*self._chain, *self._retired):
+                link.summariser.close()
+            self._chain, self._retired, self._built_for = (), [], None
+
+    def _current(self) -> tuple[Link, ...]:
+        settings = self._settings.current()
+        wanted = (
+            settings.auxiliary,
+            settings.compression.context_timeout_seconds,
+            settings.compression.context_total_ceiling_seconds,
+        )
+        with self._lock:
+            if self._built_for != wanted:
+                chain = _links(settings, self._secrets)
+                # Calls of other threads may still use the old ones, so they close at the end.
+                self._retired.extend(self._chain)
+                self._chain, self._built_for = chain, wanted
+            return self._chain
+
+
+def build_chain(settings: Settings, secrets: Mapping[str, str]) -> tuple[Summariser, ...]:
+    """Make the summarisers that `settings` name, in the order in which they are asked.
+
+    Raises `SummariserError` of class AUTH where a provider's key is missing or useless.
+    """
+    return tuple(link.summariser for link in _links(settings, secrets))
+
+
+def _links(settings: Settings, secrets: Mapping[str, str]) -> tuple[Link, ...]:
+    try:
+        chain = resolve_chain(settings.auxiliary.compression, secrets)
+        return tuple(_link(endpoint, settings) for endpoint in chain)
+    except EndpointError as error:
+        raise SummariserError(ErrorClass.AUTH, str(error), requests=0) from error
+    except ValueError as error:
+        # A key that no header can carry, or a URL that is none.
+        told = "the model's URL or key cannot be used"
+        raise SummariserError(ErrorClass.AUTH, told, requests=0) from error
+
+
+def _link(endpoint: Endpoint | None, settings: Settings) -> Link:
+    summariser = _summariser(endpoint, settings)
+    if endpoint is None:
+        return Link(summariser, summariser.model)
+    return Link(
+        summariser,
+        route_name(endpoint.model, endpoint.base_url),
+        Limits(endpoint.requests_per_minute, endpoint.tokens_per_minute),
+        settings.compression.context_total_ceiling_seconds,
+    )
+
+
+def _summariser(endpoint: Endpoint | None, settings: Settings) -> Summariser:
+    if endpoint is None:
+        return LocalSummariser()
+    # Half a second and 48 MB: only processes that ask a model pay for it.
+    from workers.summariser.client import OpenAISummariser  # noqa: PLC0415
+
+    compression = settings.compression
+    return OpenAISummariser(
+        model=endpoint.model,
+        base_url=endpoint.base_url,
+        api_key=endpoint.api_key.get_secret_value() if endpoint.api_key else "",
+        first_byte_seconds=endpoint.timeout,
+        idle_seconds=compression.context_timeout_seconds,
+        total_seconds=compression.context_total_ceiling_seconds,
+        extra_body=endpoint.extra_body,
+        context_length=endpoint.context_length,
+    )

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import CancelledError, Future, wait
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from openai import AsyncOpenAI, Timeout
 
-from workers.endpoints import SummariserSettings, chain_fingerprint
-from workers.prompts import chat_messages
-from workers.summariser.answer import size_limit
-from workers.summariser.asking import Question, ask
-from workers.summariser.loop import LoopThread
-from workers.summariser.patience import CONNECT_SECONDS, Deadlines
-from workers.summariser.window import input_chars
-from workers.summarising import Reply, Stopped, SummaryRequest
+from workers.summariser.completion import size_limit
+from workers.summariser.contract import Reply, Stopped, SummaryRequest
+from workers.summariser.endpoints import SummariserSettings, chain_fingerprint
+from workers.summariser.passages import input_chars
+from workers.summariser.prompts import chat_messages
+from workers.summariser.streaming import CONNECT_SECONDS, Question, Timeouts, ask
 from workers.urls import http_url
 
 OPENAI_URL = "https://api.openai.com/v1"
@@ -40,12 +40,12 @@ class _Line:
 class OpenAISummariser:
     """A model behind a chat-completions endpoint, asked from any number of threads at once.
 
-    All calls share one event loop in a background thread and one client that never retries (one
-    retry budget: ENGINE.md §10). Both start with the first call, anew in a forked child.
+    All calls share one event loop in a background thread and one client that never retries (the
+    job alone does). Both start with the first call, anew in a forked child.
 
     `base_url` None means OpenAI's own; user and password in it are sent as Basic authorisation.
     An empty `api_key` suits local servers that ask for none. `first_byte_seconds`, `idle_seconds`
-    and `total_seconds` limit each call (ENGINE.md §10); `extra_body` is added to each request.
+    and `total_seconds` limit each call; `extra_body` is added to each request.
     `context_length` is the model's window in tokens where known. `clock` gives the wall clock,
     `poll_seconds` is how often `stop` is asked. Raises `ValueError` for a URL that is none and for
     a key that no header can carry.
@@ -68,7 +68,7 @@ class OpenAISummariser:
         self._model = model
         self._base_url, self._authorization = _without_credentials(http_url(base_url or OPENAI_URL))
         self._api_key = _sendable(api_key)
-        self._deadlines = Deadlines(first_byte_seconds, idle_seconds, total_seconds)
+        self._timeouts = Timeouts(first_byte_seconds, idle_seconds, total_seconds)
         self._extra_body = dict(extra_body)
         self._context_length = context_length
         self._clock = clock
@@ -80,12 +80,12 @@ class OpenAISummariser:
 
     @property
     def model(self) -> str:
-        """The configured name, whatever name the endpoint answers under."""
+        """Return the configured name, whatever name the endpoint answers under."""
         return self._model
 
     @property
     def fingerprint(self) -> int:
-        """That of a configuration that names this model alone."""
+        """Return that of a configuration that names this model alone."""
         named = SummariserSettings.model_construct(
             model=self._model,
             base_url=self._base_url,
@@ -95,8 +95,8 @@ class OpenAISummariser:
         return chain_fingerprint(named)
 
     def room(self, summary_tokens: int) -> int:
-        """Characters of passages that one request may hold beside summaries of `summary_tokens`
-        (ENGINE.md §6.3, faults F081)."""
+        """Return how many characters of passages one request may hold beside summaries of
+        `summary_tokens`."""
         return input_chars(self._context_length, summary_tokens)
 
     def summarise(self, request: SummaryRequest, stop: Callable[[], bool]) -> Reply:
@@ -131,7 +131,7 @@ class OpenAISummariser:
             model=self._model,
             messages=chat_messages(request),
             extra_body=self._extra_body,
-            deadlines=self._deadlines_for(request),
+            timeouts=self._timeouts_for(request),
             limit_chars=size_limit(request),
         )
         with self._lock:
@@ -140,9 +140,9 @@ class OpenAISummariser:
             line = self._open_line()
             return line.loop.submit(ask(line.client, question, self._clock))
 
-    def _deadlines_for(self, request: SummaryRequest) -> Deadlines:
-        usual = self._deadlines
-        return Deadlines(
+    def _timeouts_for(self, request: SummaryRequest) -> Timeouts:
+        usual = self._timeouts
+        return Timeouts(
             first_byte=usual.first_byte,
             idle=usual.idle if request.idle_seconds is None else request.idle_seconds,
             total=usual.total if request.total_seconds is None else request.total_seconds,
@@ -169,7 +169,7 @@ class OpenAISummariser:
 
 
 def _without_credentials(url: str) -> tuple[str, dict[str, str]]:
-    """`url` without user and password, and the header that carries them instead.
+    """Return `url` without user and password, and the header that carries them instead.
 
     The transport logs each URL that it calls.
     """
@@ -187,3 +187,57 @@ def _sendable(api_key: str) -> str:
         raise ValueError("api_key holds characters that no HTTP header can carry")
     # The client refuses to start without one, and would look for one in the environment.
     return key or "none"
+
+
+Result = TypeVar("Result")
+
+
+class LoopThread:
+    """Runs coroutines for any number of threads until it is closed.
+
+    It lives in the process that made it: after a fork the child has no such thread. `close` may
+    be called once, from another thread.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._pid = os.getpid()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        self._thread.start()
+
+    @property
+    def inherited(self) -> bool:
+        """Return True in a child process that was forked from the one with the thread."""
+        return self._pid != os.getpid()
+
+    def submit(self, work: Coroutine[Any, Any, Result]) -> Future[Result]:
+        """Start `work`; cancelling the future cancels it at its next await."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def close(self, last: Coroutine[Any, Any, None]) -> None:
+        """Cancel what runs, then run `last`, then end the thread."""
+        self.submit(self._wind_up(last)).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _wind_up(self, last: Coroutine[Any, Any, None]) -> None:
+        for task in self._others():
+            task.cancel()
+        await self._come_to_rest()
+        await last
+        await self._loop.shutdown_asyncgens()
+        await self._come_to_rest()
+
+    async def _come_to_rest(self) -> None:
+        """Wait for every task, those included that close what an ended one let go of.
+
+        A generator that is still being closed when its loop stops is closed again by the garbage
+        collector, which cannot await.
+        """
+        while others := self._others():
+            await asyncio.gather(*others, return_exceptions=True)
+            await asyncio.sleep(0)
+
+    def _others(self) -> set[asyncio.Task[Any]]:
+        return asyncio.all_tasks() - {asyncio.current_task()}

@@ -1,6 +1,6 @@
-"""What the endpoint's ways to fail mean to a compaction job.
+"""Failures of an endpoint, as the errors that a compaction job handles.
 
-Every function returns the error to raise. An endpoint's own message is read here and goes no
+An endpoint's own message is read here and goes no
 further: it may quote the conversation or the key.
 """
 
@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-from workers.api_errors import ApiErrorKind, read_error, recognise
-from workers.summarising import ErrorClass, SummariserError
+from workers.provider_errors.errors import ApiErrorKind, read_error, recognise
+from workers.summariser.contract import ErrorClass, SummariserError
 
 MAX_RETRY_AFTER = 86_400.0
 """Seconds. A longer wait is a configuration to repair, not a wait."""
@@ -37,7 +37,7 @@ _CODE = re.compile(r"[A-Za-z_]{3,48}")
 def status_error(
     status: int, body: object, headers: Mapping[str, str], now: float
 ) -> SummariserError:
-    """The error for an HTTP status that is no success.
+    """Return the error for an HTTP status that is no success.
 
     `body` is the decoded error object, or its text; `headers` have lower-case names or ignore
     case; `now` is the wall clock, for a Retry-After date without a Date beside it.
@@ -54,7 +54,7 @@ def status_error(
 
 
 def reported_error(body: object) -> SummariserError:
-    """The error for an error object that came with, or after, HTTP status 200."""
+    """Return the error for an error object that came with, or after, HTTP status 200."""
     detail = " ".join(filter(None, ["error object in the answer", _code(body)]))
     limited = isinstance(body, Mapping) and str(body.get("code")) == "429"
     if not limited and _is_too_long(None, body):
@@ -63,13 +63,14 @@ def reported_error(body: object) -> SummariserError:
 
 
 def transport_error(error: BaseException, host: str, *, answering: bool) -> SummariserError:
-    """The error for a connection that failed; `answering` says that an answer had begun."""
+    """Return the error for a connection that failed; `answering` says that an answer had begun."""
     error_class = ErrorClass.INTERRUPTED if answering else ErrorClass.CONNECTION
     return SummariserError(error_class, f"{type(error.__cause__ or error).__name__} at {host}")
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:
-    """Seconds that the endpoint asks to wait: retry-after-ms, or Retry-After as seconds or date.
+    """Return the seconds that the endpoint asks to wait: retry-after-ms, or Retry-After as seconds
+    or date.
 
     None where it asks nothing that can be read. A date is taken relative to the endpoint's own
     Date, so that clocks need not agree.
@@ -113,7 +114,7 @@ def _utc(moment: datetime) -> datetime:
 
 
 def _is_too_long(status: int | None, body: object) -> bool:
-    """True where the same request with less in it might be answered."""
+    """Return whether the same request with less in it might be answered."""
     report = read_error(body)
     error = recognise(
         status=report.status if status is None else status,

@@ -1,0 +1,84 @@
+"""The covered user messages, word for word, as a marker shows them beside its summary.
+
+Code copies them from the stored rows, no model does, so they do not wear away from one summary to
+the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from storage.rows import Message, Row
+from workers.summariser.passages import passage
+from workers.tokens import estimate_text
+
+MESSAGE_CHARS = 500
+"""What one message may take: the first 350 characters and the last 150."""
+
+HEADING = (
+    "## User messages of the part summarised above, word for word, newest first: history, dealt "
+    "with or superseded since, not the request to act on"
+)
+CUT_NOTE = "⟦cut: the whole message can be searched⟧"
+
+_FIRST, _LAST = 350, 150
+_QUOTE = ">"
+
+
+def verbatim_section(rows: Iterable[Row], *, budget_tokens: int) -> str:
+    """Quote user messages of `rows`, which come newest first, in at most `budget_tokens` tokens.
+
+    Each message is redacted, cut to 500 characters with a visible note, and stands in quoted
+    lines of its own under one heading: nothing in it can pass for another section or for the
+    frame of the marker. Rows that open no turn (of the agent, of tools, of the runtime) are
+    passed over. Reading stops at the first message that does not fit; "" when not
+    even the newest does. Raises `ValueError` for a user message that was read without its text.
+    """
+    section = ""
+    for row in rows:
+        if budget_tokens <= 0:
+            break
+        if not row.opens_turn or not (text := user_text(row)):
+            continue
+        longer = f"{section or HEADING}\n\n{_quoted(_cut(text))}"
+        if estimate_text(longer) > budget_tokens:
+            break
+        section = longer
+    return section
+
+
+def _cut(text: str) -> str:
+    if len(text) <= MESSAGE_CHARS:
+        return text
+    return f"{text[:_FIRST]}\n{CUT_NOTE}\n{text[-_LAST:]}"
+
+
+def _quoted(text: str) -> str:
+    return "\n".join(f"{_QUOTE} {line}" if line else _QUOTE for line in text.splitlines())
+
+
+_RESULT_PARTS = frozenset({"tool_result", "function_call_output"})
+
+
+def user_text(row: Row) -> str:
+    """Return the words of a user message, redacted, of a very long one the first 4,000 characters
+    and the last 1,500 with a note between.
+
+    Image parts become a note. Results of tools that share the row were not written by the person
+    and are left out. Raises `ValueError` for a row without its message.
+    """
+    if row.message is not None:
+        row = replace(row, message=_own(row.message))
+    return passage(row).text.strip()
+
+
+def _own(message: Message) -> Message:
+    content = message.get("content")
+    if not isinstance(content, list | tuple):
+        return message
+    return {**message, "content": [part for part in content if not _is_result(part)]}
+
+
+def _is_result(part: object) -> bool:
+    return isinstance(part, Mapping) and part.get("type") in _RESULT_PARTS

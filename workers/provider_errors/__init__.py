@@ -1,0 +1,1 @@
+"""Errors of model providers: what they report, recognised by status, code and wording."""

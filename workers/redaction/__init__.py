@@ -1,0 +1,82 @@
+"""Secrets, taken out of text before it leaves the process, and out of what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from workers.redaction.formats import redact_formats
+from workers.redaction.names import Family, family_of, is_placeholder, looks_random, redact_named
+
+REDACTED = "[REDACTED]"
+
+# Taking one secret out can bare the border of another; two rounds settle all that occurs.
+_ROUNDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Redaction:
+    """A text without its secrets, and how many were taken out."""
+
+    text: str
+    secrets: int
+
+
+def redaction(text: str) -> Redaction:
+    """Replace each secret in `text` by `[REDACTED]` and count them.
+
+    Knows the formats of vendors, private key blocks, credentials in URLs and headers, and what
+    follows a name that ends in key, token, secret, password or credential.
+    Placeholders such as `<your key>` or `$TOKEN` stay. Doing it again changes nothing. Takes time
+    linear in the length of `text`, whatever it holds.
+    """
+    count = 0
+
+    def replace(_: str) -> str:
+        nonlocal count
+        count += 1
+        return REDACTED
+
+    for _ in range(_ROUNDS):
+        before = count
+        text = redact_formats(redact_named(text, replace), replace)
+        if count == before:
+            break
+    return Redaction(text, count)
+
+
+def redact(text: str) -> str:
+    """Return `text` with `[REDACTED]` in place of each secret; see `redaction`."""
+    return redaction(text).text
+
+
+def count_secrets(text: str) -> int:
+    """Count the secrets in `text` that `redact` would take out."""
+    return redaction(text).secrets
+
+
+def redact_value(value: Any) -> Any:
+    """Redact every string anywhere in a JSON value and return a new value.
+
+    A value under a key that names a secret is replaced whole, whatever its shape; empty ones,
+    true, false and placeholders stay.
+    """
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, Mapping):
+        return {redact_value(key): _under(key, inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [redact_value(inner) for inner in value]
+    return value
+
+
+def _under(key: Any, value: Any) -> Any:
+    family = family_of(key) if isinstance(key, str) else None
+    if family is None or not value or value is True:
+        return redact_value(value)
+    if isinstance(value, str) and is_placeholder(value):
+        return value
+    if family is Family.OTHER_KEY and not looks_random(str(value), at_least=16):
+        return redact_value(value)
+    return REDACTED

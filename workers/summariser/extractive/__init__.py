@@ -1,0 +1,1 @@
+"""Summaries made by rules, without a model: the local summariser and the placeholder."""
