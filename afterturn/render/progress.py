@@ -14,18 +14,25 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from afterturn.console import plain
+from afterturn.render.console import plain
 
 BAR_WIDTH = 30
 LINE_SECONDS = 10.0
 """Pause between two lines of a bar where there is no terminal."""
 
 
-class Progress(Protocol):
-    """Receives how far a command is, from any thread."""
+class Steps(Protocol):
+    """Receives what a command does, from any thread."""
 
     def step(self, text: str) -> None:
         """Show what is being done now."""
+
+    def remark(self, text: str) -> None:
+        """Write a line that stays on the screen."""
+
+
+class Progress(Steps, Protocol):
+    """Receives how far a command is too."""
 
     def bar(self, name: str, done: int, of: int | None, text: str = "") -> None:
         """Show that `done` of `of` (None: not known yet) are done, on a bar of that name.
@@ -35,9 +42,6 @@ class Progress(Protocol):
 
     def gauge(self, name: str, share: float, text: str, style: str = "cyan") -> None:
         """Show a share on a bar of that name. Only a terminal shows gauges."""
-
-    def remark(self, text: str) -> None:
-        """Write a line that stays on the screen."""
 
 
 @contextmanager

@@ -1,11 +1,11 @@
-"""What re-compacting many sessions would take, before anything is done."""
+"""An estimate of a bulk run, made before anything is done."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from afterturn.compaction.look import look
+from afterturn.compaction.preview import preview_pass
 from storage import bulk_runs, sessions
 from storage.bulk_runs import Filters
 from workers.batch.outcomes import NothingToCompact
@@ -17,14 +17,14 @@ from workers.triggers import Trigger
 from workers.workshop import Workshop
 
 SAMPLE = 200
-"""Sessions that are looked at closely; of more, evenly spread ones stand for all."""
+"""Sessions that are planned; of more, evenly spread ones stand for all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A run before it begins. All but `matched` and `live_tokens` are counted for the sessions
-    looked at and multiplied where those are fewer than all. `money` is None where the price of the
-    model is not known; the built-in summariser costs nothing."""
+    """A run before it begins. All but `matched` and `live_tokens` are counted for `looked_at`
+    sessions and scaled up if those are fewer than all. `money` is None if the price of the model
+    is not known; the built-in summariser costs nothing."""
 
     matched: int
     live_tokens: int
@@ -40,59 +40,61 @@ class Estimate:
 
     @property
     def sampled(self) -> bool:
+        """Whether the figures are scaled up."""
         return self.looked_at < self.matched
 
 
 def estimate(
-    shop: Workshop,
+    worker: Workshop,
     filters: Filters,
     *,
     owner: str | None,
     local: bool,
-    told: Callable[[int, int], None],
+    on_progress: Callable[[int, int], None],
 ) -> Estimate:
     """Plan a pass of every session that matches, or of a sample, and add up. Changes nothing.
 
-    `told` hears how many were looked at of how many; `local` says that no model is asked.
+    `on_progress` is called with how many of how many are planned; `local` says that no model is
+    asked.
     """
-    with shop.database.read() as connection:
-        chosen = bulk_runs.chosen(connection, shop.database, filters, owner=owner)
+    with worker.database.read() as connection:
+        chosen = bulk_runs.chosen(connection, worker.database, filters, owner=owner)
     keys = _spread([key for key, _ in chosen])
-    looks: list[Preview] = []
+    previews: list[Preview] = []
     for number, key in enumerate(keys, 1):
-        with shop.database.read() as connection:
+        with worker.database.read() as connection:
             session = sessions.fetch(connection, key)
-        seen = look(shop, session, Wishes(), Trigger.RECOMPACT)
+        seen = preview_pass(worker, session, Wishes(), Trigger.RECOMPACT)
         if not isinstance(seen, NothingToCompact) and seen.saved_tokens > 0:
-            looks.append(seen)
-        told(number, len(keys))
-    return _sum(shop, chosen, keys, looks, local=local)
+            previews.append(seen)
+        on_progress(number, len(keys))
+    return _sum(worker, chosen, keys, previews, local=local)
 
 
 def _sum(
-    shop: Workshop,
+    worker: Workshop,
     chosen: Sequence[tuple[int, int]],
     keys: Sequence[int],
-    looks: Sequence[Preview],
+    previews: Sequence[Preview],
     *,
     local: bool,
 ) -> Estimate:
     whole = len(chosen) / len(keys) if keys else 0.0
-    prices: PriceSettings = shop.settings.current().prices
-    model = shop.summariser.model
-    prompt = 0 if local else round(whole * sum(one.prompt_tokens for one in looks))
-    answers = 0 if local else round(whole * sum(_answered(one) for one in looks))
+    prices: PriceSettings = worker.settings.current().prices
+    model = worker.summariser.model
+    prompt = 0 if local else round(whole * sum(one.prompt_tokens for one in previews))
+    answers = 0 if local else round(whole * sum(_answered(one) for one in previews))
     price = price_of(prices, model)
     money = None if price is None else cost(price, prompt_tokens=prompt, answer_tokens=answers)
     return Estimate(
         matched=len(chosen),
         live_tokens=sum(tokens for _, tokens in chosen),
         looked_at=len(keys),
-        to_compact=round(whole * len(looks)),
-        requests=0 if local else round(whole * sum(one.requests for one in looks)),
+        to_compact=round(whole * len(previews)),
+        requests=0 if local else round(whole * sum(one.requests for one in previews)),
         prompt_tokens=prompt,
         answer_tokens=answers,
-        tokens_saved=round(whole * sum(one.saved_tokens for one in looks)),
+        tokens_saved=round(whole * sum(one.saved_tokens for one in previews)),
         model=model,
         money=0.0 if local else money,
         currency=prices.currency,
@@ -100,12 +102,12 @@ def _sum(
 
 
 def _answered(seen: Preview) -> int:
-    """Tokens of the answers of a pass: what code adds to the marker no model writes."""
+    """Return the tokens that models write in a pass: code adds the verbatim part."""
     return seen.requests * max(0, seen.summary_tokens - seen.verbatim_tokens)
 
 
 def _spread(keys: Sequence[int]) -> list[int]:
-    """At most `SAMPLE` of them, evenly spread, so that old and young ones are among them."""
+    """Return at most `SAMPLE` of them, evenly spread, so that old and young ones are among them."""
     if len(keys) <= SAMPLE:
         return list(keys)
     return [keys[number * len(keys) // SAMPLE] for number in range(SAMPLE)]

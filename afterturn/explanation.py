@@ -1,4 +1,4 @@
-"""All that decides about the compaction of a session, read in one snapshot."""
+"""Everything that decides about the compaction of a session, read in one snapshot."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, select
 
-from afterturn.lookup import find_session
+from afterturn.invocation import find_session
 from afterturn.overview import Fullness
 from storage import endpoints, events, guards, job_records, messages, pruned, summaries
 from storage.endpoints import EndpointState
@@ -41,13 +41,13 @@ from workers.threshold import Threshold
 from workers.triggers import RULES, Trigger
 
 _AUTOMATIC = RULES[Trigger.AFTER_RESPONSE]
-"""Regions are told as the commonest automatic trigger sees them."""
+"""Regions are shown as the commonest automatic trigger sees them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A model of the chain: its name in records, None for the built-in summariser, and what
-    workers know of it, None where it was never asked."""
+    """A model of the chain: its name in records, None for the built-in summariser, and its
+    state, None if it was never asked."""
 
     route: str | None
     state: EndpointState | None
@@ -57,12 +57,12 @@ class Model:
 class Explanation:
     """A session and what is decided about it now.
 
-    `prompt_tokens` is what the provider counted for the present view, None where it did not.
-    `parts` is None where the window leaves no room. `batch_idle` and `micro_idle` say why a batch
-    or a micro pass would have nothing to do, None where it would. `unknown_models` says why the
-    chain cannot be told here. `short` is what of the view is shown short, in messages and the
-    tokens that this saves, `prune` what a pruning pass would do. `now` is the database's time in
-    milliseconds since 1970.
+    `prompt_tokens` is what the provider counted for the present view, None if it reported nothing.
+    `parts` is None if the window leaves no room. `batch_idle` and `micro_idle` say why a batch or
+    a micro pass would have nothing to do, None if it has. `unknown_models` says why the chain is
+    not known here. `short` is what the view shows short, in messages and the tokens that this
+    saves, `prune` what a pruning pass would do. `now` is the database's time in milliseconds
+    since 1970.
     """
 
     session: SessionRecord
@@ -86,12 +86,12 @@ class Explanation:
 
     @property
     def estimate(self) -> int:
-        """What the provider would count for the present view."""
+        """What the provider would count for the present view, estimated."""
         return self.calibration.estimate(self.session.live_tokens)
 
     @property
     def placeholder(self) -> SummaryRecord | None:
-        """A placeholder that is shown."""
+        """The placeholder that is shown, None if there is none."""
         found = (one for one in self.shown if one.kind is SummaryKind.PLACEHOLDER)
         return next(found, None)
 

@@ -1,4 +1,4 @@
-"""`afterturn flower`."""
+"""`metrics` and `flower`: pages that show what workers do."""
 
 from __future__ import annotations
 
@@ -7,20 +7,64 @@ import signal
 from typing import Annotated
 
 import typer
+from prometheus_client import generate_latest
 
-from afterturn.commands.options import CredentialsFile, TlsCertificate, TlsKey
-from afterturn.console import Output
+from afterturn.commands.shared import CredentialsFile, TlsCertificate, TlsKey
 from afterturn.credentials import Credentials, Place, check_access
 from afterturn.exits import CommandError, Exit
 from afterturn.invocation import Invocation
 from afterturn.logs import LogLevel, log_to_stderr
-from afterturn.metrics.server import tls_context
+from afterturn.metrics.collector import deployment_registry
+from afterturn.metrics.server import MetricsServer, tls_context
+from afterturn.render.console import Output
 from afterturn.transport import check_transport
 from tasks.application import make_app
 from workers.workshop import Workshop
 
-DEFAULT_PLACE = "127.0.0.1:5555"
+METRICS_PLACE = "127.0.0.1:9464"
+FLOWER_PLACE = "127.0.0.1:5555"
 OPERATOR = "afterturn"
+
+
+def metrics(
+    context: typer.Context,
+    *,
+    listen: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Where to answer.")
+    ] = METRICS_PLACE,
+    credentials: CredentialsFile = None,
+    tls_certificate: TlsCertificate = None,
+    tls_key: TlsKey = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Print the metrics of now, and end.")
+    ] = False,
+) -> None:
+    """Serve metrics for Prometheus at /metrics until Ctrl-C or SIGTERM.
+
+    They are read from the database and the broker at each scrape. One exporter is enough for a
+    deployment. Without --credentials it answers on this host only.
+    """
+    output = Output()
+    place = Place.read(listen, "--listen")
+    known = None if credentials is None else Credentials.read(credentials)
+    tls = tls_context(tls_certificate, tls_key)
+    source = Invocation.of(context).source()
+    with Invocation.of(context).database() as (database, _):
+        registry = deployment_registry(database, source.current)
+        if once:
+            output.text(generate_latest(registry).decode())
+            return
+        server = MetricsServer(registry, place, known, tls)
+        former = signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
+            server.start()
+            output.show(f"Metrics at {server.url}. Ctrl-C stops.")
+            server.wait()
+        except KeyboardInterrupt:
+            output.show("Stopped.")
+        finally:
+            server.close()
+            signal.signal(signal.SIGTERM, former)
 
 
 def flower(
@@ -28,7 +72,7 @@ def flower(
     *,
     listen: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="Where to answer.")
-    ] = DEFAULT_PLACE,
+    ] = FLOWER_PLACE,
     credentials: CredentialsFile = None,
     tls_certificate: TlsCertificate = None,
     tls_key: TlsKey = None,
@@ -36,10 +80,10 @@ def flower(
         LogLevel, typer.Option(help="What is logged to standard error.")
     ] = LogLevel.WARNING,
 ) -> None:
-    """Serve Flower: queues, workers (started with --events) and tasks, to look at.
+    """Serve Flower: a page of queues, workers (started with --events) and tasks.
 
-    Read-only and by password: without --credentials one is made up for this run and printed, for
-    this host only. Other settings of Flower come from FLOWER_… in the environment.
+    Read-only, with a password: without --credentials one is made for this run and printed, and
+    only this host may connect. Other settings of Flower come from FLOWER_… in the environment.
     """
     # It takes half a second to load, and changes options of the process.
     from afterturn.flower_site import Site, knows_people, make_site  # noqa: PLC0415
@@ -53,6 +97,7 @@ def flower(
             f"{credentials} holds some",
             Exit.CONFIGURATION,
         )
+    # Flower's own settings may name people.
     asked_elsewhere = known is None and knows_people()
     if not asked_elsewhere:
         check_access(place, known, "--credentials")
@@ -66,11 +111,11 @@ def flower(
         )
     check_transport(settings.broker_url)
     log_to_stderr(log_level)
-    told = ""
+    access = ""
     if known is None and not asked_elsewhere:
         password = secrets.token_urlsafe(12)
         known = Credentials((f"{OPERATOR}:{password}",))
-        told = f" Name {OPERATOR}, password {password}."
+        access = f" Name {OPERATOR}, password {password}."
     app = make_app(settings.broker_url, _no_work)
     site = make_site(app, Site(place, known, tls_certificate, tls_key))
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -82,7 +127,7 @@ def flower(
         ) from error
     scheme = "http" if tls_certificate is None else "https"
     host = f"[{place.host}]" if ":" in place.host else place.host
-    output.show(f"Flower at {scheme}://{host}:{port}.{told} Ctrl-C stops.")
+    output.show(f"Flower at {scheme}://{host}:{port}.{access} Ctrl-C stops.")
     try:
         site.start()
     except KeyboardInterrupt:

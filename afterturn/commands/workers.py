@@ -1,11 +1,11 @@
-"""`afterturn worker`."""
+"""`up` and `worker`: run workers, alone in this process or on a broker."""
 
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from difflib import get_close_matches
 from typing import Annotated
 from uuid import uuid4
 
@@ -13,23 +13,85 @@ import typer
 from celery.signals import setup_logging, worker_shutting_down
 
 from afterturn import installation
-from afterturn.commands.options import CredentialsFile, LogFormatOption
-from afterturn.console import Output
+from afterturn.commands.shared import CredentialsFile, LogFormatOption, check_names
 from afterturn.credentials import Credentials, Place, check_access
 from afterturn.exits import CommandError, Exit
 from afterturn.invocation import Invocation
 from afterturn.logs import LogFormat, LogLevel, log_to_stderr
 from afterturn.metrics.server import MetricsServer
 from afterturn.metrics.worker import WorkerMetrics
-from afterturn.summarisers import describe_summarisers
+from afterturn.render.console import Output
+from afterturn.render.fields import facts
+from afterturn.render.terms import describe_summarisers
 from afterturn.traces import traces
 from afterturn.transport import check_transport
-from afterturn.words import facts
+from schedules.clock import Clock
 from tasks.application import ProcessWorkshop, make_app
+from tasks.embedded import EmbeddedWorker
 from tasks.names import QUEUES
 from tasks.starting import StartLook
 from tasks.stopping import StopFlag
+from workers.settings import ScheduleSettings, Settings
 from workers.urls import masked_url
+
+
+def up(
+    context: typer.Context,
+    log_level: Annotated[
+        LogLevel, typer.Option(help="What is logged to standard error.")
+    ] = LogLevel.WARNING,
+    log_format: LogFormatOption = LogFormat.TEXT,
+) -> None:
+    """Run workers, reconciler and schedule in this process until Ctrl-C or SIGTERM.
+
+    Needs no server: it polls the jobs table, so that gateways in other processes need no broker.
+    With a broker configured, its messages are taken too.
+    """
+    output = Output()
+    source = Invocation.of(context).source()
+    settings = source.current()
+    if settings.broker_url is not None:
+        check_transport(settings.broker_url)
+    _begin(output, settings, concurrency=settings.worker.concurrency)
+    log_to_stderr(log_level, log_format)
+    with Invocation.of(context).database(create=True):
+        pass  # A database that cannot be used ends the program before it is ready.
+    with _sigterm_as_ctrl_c(), traces(os.environ, service="afterturn"):
+        worker = EmbeddedWorker(source)
+        try:
+            _work_until_stopped(worker, settings.schedule, output)
+        except KeyboardInterrupt:
+            output.notice("Stopped at once. What was running is done again at the next start.")
+            # Threads that wait for a model would hold up a normal end.
+            os._exit(Exit.INTERRUPTED)
+    output.show("Stopped.")
+
+
+def _work_until_stopped(worker: EmbeddedWorker, schedule: ScheduleSettings, output: Output) -> None:
+    clock = Clock(worker.app, schedule)
+    try:
+        worker.start()
+        clock.start()
+        output.show("Ready. Ctrl-C stops.")
+        worker.wait()
+        raise CommandError("the worker ended by itself; see its log", Exit.FAULT)
+    except TimeoutError as error:
+        raise CommandError(str(error), Exit.UNAVAILABLE) from error
+    except KeyboardInterrupt:
+        output.notice("Stopping; running model calls are waited for, Ctrl-C again ends them.")
+    finally:
+        clock.stop()
+        worker.stop()
+
+
+@contextmanager
+def _sigterm_as_ctrl_c() -> Iterator[None]:
+    former = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, former)
 
 
 def worker(
@@ -88,21 +150,9 @@ def worker(
         )
     check_transport(settings.broker_url)
     concurrency = concurrency or settings.worker.concurrency
-    output.show(
-        facts(
-            [
-                ("database", masked_url(settings.database_url)),
-                ("broker", masked_url(settings.broker_url)),
-                ("summariser", describe_summarisers(settings, os.environ)),
-                ("queues", ", ".join(names)),
-                ("at once", f"{concurrency} jobs"),
-            ]
-        )
-    )
-    if (warning := installation.warning()) is not None:
-        output.notice(f"Warning: {warning}", style="yellow")
+    _begin(output, settings, concurrency=concurrency, queues=names)
     log_to_stderr(log_level, log_format)
-    # Celery sets up no logging of its own where somebody listens to this.
+    # Celery sets up no logging of its own if there is a receiver of this signal.
     setup_logging.connect(_logging_is_set_up)
     with Invocation.of(context).database(create=True):
         pass  # A database that cannot be used ends the program before it takes a job.
@@ -117,40 +167,51 @@ def worker(
         task_events=events,
         loglevel=log_level.value.upper(),
         quiet=True,
-        # Nothing here uses what workers tell each other, and start-up waits a second for it.
+        # Workers need nothing from each other, and start-up would wait a second for it.
         without_gossip=True,
         without_mingle=True,
         without_heartbeat=not events,
     )
-    endings: list[str] = []
+    shutdowns: list[str] = []
 
-    def note(how: str, **_facts: object) -> None:
-        endings.append(how)
+    def record(how: str, **_facts: object) -> None:
+        shutdowns.append(how)
 
-    worker_shutting_down.connect(note, weak=False)
+    worker_shutting_down.connect(record, weak=False)
     try:
         with _own_metrics(served, known), traces(os.environ, service="afterturn-worker"):
             celery_worker.start()
     finally:
-        worker_shutting_down.disconnect(note)
+        worker_shutting_down.disconnect(record)
         start_look.close()
         workshop.close()
-    raise typer.Exit(_exit_code(endings, celery_worker.exitcode))
+    raise typer.Exit(_exit_code(shutdowns, celery_worker.exitcode))
 
 
 def read_queues(text: str) -> list[str]:
-    """The queues of a comma-separated list, each once. Raises `CommandError`."""
+    """Return the queues of a comma-separated list, each once. Raises `CommandError`."""
     names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if not names:
         raise CommandError(f"--queues names none of {', '.join(QUEUES)}", Exit.USAGE)
-    for name in names:
-        if name not in QUEUES:
-            near = get_close_matches(name, QUEUES, n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise CommandError(
-                f"there is no queue {name!r}, known are {', '.join(QUEUES)}{hint}", Exit.USAGE
-            )
+    check_names("queue", names, QUEUES)
     return names
+
+
+def _begin(
+    output: Output, settings: Settings, *, concurrency: int, queues: Sequence[str] = ()
+) -> None:
+    """Print what a worker works with."""
+    broker = settings.broker_url
+    lines = [
+        ("database", masked_url(settings.database_url)),
+        ("broker", masked_url(broker) if broker else "none, the jobs table is polled"),
+        ("summariser", describe_summarisers(settings, os.environ)),
+        *([("queues", ", ".join(queues))] if queues else []),
+        ("at once", f"{concurrency} jobs"),
+    ]
+    output.show(facts(lines))
+    if (warning := installation.warning()) is not None:
+        output.notice(f"Warning: {warning}", style="yellow")
 
 
 @contextmanager
@@ -167,9 +228,9 @@ def _own_metrics(place: Place | None, credentials: Credentials | None) -> Iterat
             server.close()
 
 
-def _exit_code(endings: Sequence[str], code: int | None) -> int:
-    """Celery counts Ctrl-C as a failure, even where every job came to its end."""
-    match endings:
+def _exit_code(shutdowns: Sequence[str], code: int | None) -> int:
+    """Return the exit code: Celery counts Ctrl-C as a failure, even if every job was finished."""
+    match shutdowns:
         case [*_, "Warm"]:
             return Exit.OK
         case [*_, "Cold"]:
@@ -179,9 +240,9 @@ def _exit_code(endings: Sequence[str], code: int | None) -> int:
 
 
 def _own_name() -> str:
-    """Celery takes two workers of one name for one and the same."""
+    """Return a name that no other worker has: Celery takes two of one name for the same."""
     return f"afterturn-{uuid4().hex[:8]}"
 
 
 def _logging_is_set_up(**_facts: object) -> None:
-    """Receives Celery's request to set up logging; `log_to_stderr` has done it."""
+    """Receive Celery's request to set up logging; `log_to_stderr` has done it."""
