@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Callable
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated
@@ -12,33 +13,28 @@ from typing import Annotated
 import typer
 from typer import rich_utils
 
-from afterturn.commands import config, db, dead, guards, queues, recompact, sessions
+from afterturn.commands import dead, guards, queues, recompact, sessions, setup
 from afterturn.commands.audit import audit
 from afterturn.commands.compact import compact
-from afterturn.commands.context import context
 from afterturn.commands.demo import demo
 from afterturn.commands.doctor import doctor
 from afterturn.commands.explain import explain
-from afterturn.commands.flower import flower
 from afterturn.commands.import_ import import_
-from afterturn.commands.metrics import metrics
-from afterturn.commands.output import output
+from afterturn.commands.monitoring import flower, metrics
 from afterturn.commands.prune import prune
 from afterturn.commands.report import report
 from afterturn.commands.runs import runs
 from afterturn.commands.search import search
+from afterturn.commands.shared import Command, Group
 from afterturn.commands.signals import signals
 from afterturn.commands.status import status
-from afterturn.commands.undo import undo
-from afterturn.commands.up import up
-from afterturn.commands.worker import worker
-from afterturn.console import Output
+from afterturn.commands.workers import up, worker
 from afterturn.exits import Exit, ReaderGone
-from afterturn.failures import explain as explain_failure
+from afterturn.exits import explain as explain_failure
 from afterturn.installation import OURS, version_of
 from afterturn.invocation import Invocation
 from afterturn.logs import LogLevel, log_to_stderr
-from afterturn.plain_help import Command, Group
+from afterturn.render.console import Output
 
 EXIT_CODES = "Exit codes: " + "; ".join(f"{code.value} {code.meaning}" for code in Exit) + "."
 
@@ -71,14 +67,14 @@ def _options(
             help="Configuration file, in place of AFTERTURN_CONFIG and the user's own.",
         ),
     ] = None,
-    owner: Annotated[str, typer.Option(help="Whose sessions are meant.")] = "local",
+    owner: Annotated[str, typer.Option(help="Owner of the sessions.")] = "local",
     debug: Annotated[
         bool, typer.Option("--debug", help="Log everything, and show where a fault happened.")
     ] = False,
     _version: Annotated[
         bool,
         typer.Option(
-            "--version", is_eager=True, callback=_show_version, help="Print the version, and end."
+            "--version", is_eager=True, callback=_show_version, help="Print the version and exit."
         ),
     ] = False,
 ) -> None:
@@ -86,42 +82,50 @@ def _options(
     context.obj = Invocation(config=config, owner=owner)
 
 
-app.command(cls=Command)(demo)
-app.command(cls=Command)(up)
-app.command(cls=Command)(worker)
-app.command(cls=Command)(status)
-app.add_typer(sessions.application, name="sessions")
-app.command("import", cls=Command)(import_)
-app.command(cls=Command)(context)
-app.command(cls=Command)(search)
-app.command(cls=Command)(explain)
-app.command(cls=Command)(compact)
-app.add_typer(recompact.application, name="recompact")
-app.command(cls=Command)(undo)
-app.command(cls=Command)(prune)
-app.command(cls=Command)(output)
-app.add_typer(guards.application, name="guards")
-app.command(cls=Command)(signals)
-app.command(cls=Command)(runs)
-app.command(cls=Command)(report)
-app.command(cls=Command)(audit)
-app.add_typer(queues.application, name="queues")
-app.add_typer(dead.application, name="dead")
-app.command(cls=Command)(metrics)
-app.command(cls=Command)(flower)
-app.add_typer(config.application, name="config")
-app.add_typer(db.application, name="db")
-app.command(cls=Command)(doctor)
+# In the order of `--help`.
+_COMMANDS: tuple[tuple[str, Callable[..., None] | typer.Typer], ...] = (
+    ("demo", demo),
+    ("up", up),
+    ("worker", worker),
+    ("status", status),
+    ("sessions", sessions.application),
+    ("import", import_),
+    ("context", sessions.context),
+    ("search", search),
+    ("explain", explain),
+    ("compact", compact),
+    ("recompact", recompact.application),
+    ("undo", sessions.undo),
+    ("prune", prune),
+    ("output", sessions.output),
+    ("guards", guards.application),
+    ("signals", signals),
+    ("runs", runs),
+    ("report", report),
+    ("audit", audit),
+    ("queues", queues.application),
+    ("dead", dead.application),
+    ("metrics", metrics),
+    ("flower", flower),
+    ("config", setup.config),
+    ("db", setup.db),
+    ("doctor", doctor),
+)
+for _name, _command in _COMMANDS:
+    if isinstance(_command, typer.Typer):
+        app.add_typer(_command, name=_name)
+    else:
+        app.command(_name, cls=Command)(_command)
 
 
 def run(arguments: list[str] | None = None) -> int:
-    """Run a command line (the process's own by default) and give the exit code."""
+    """Run a command line (the process's own by default) and return the exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            # Conversations hold characters that a stream's encoding may lack.
+            # Conversations have characters that a stream's encoding may lack.
             stream.reconfigure(errors="backslashreplace")
     if os.environ.get("NO_COLOR"):
-        # Help would be dim and bold all the same.
+        # Help would be dim and bold otherwise.
         rich_utils.COLOR_SYSTEM = None
     try:
         return app(arguments, prog_name="afterturn", standalone_mode=False) or Exit.OK

@@ -11,7 +11,7 @@ from afterturn.doctor.finding import Finding, Status
 from afterturn.doctor.guards import check_breakers, check_sessions
 from afterturn.doctor.jobs import check_jobs
 from afterturn.queue_look import QueueLook, look_at_queues
-from afterturn.words import duration
+from afterturn.render.words import duration
 from storage import activity, bulk_runs
 from storage.activity import Lately, Stock
 from storage.bulk_runs import Run, RunState, Tally

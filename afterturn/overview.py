@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, select
 
-from afterturn.lookup import find_session
+from afterturn.invocation import find_session
 from storage import attempts, cursors, guards, job_records, summaries
 from storage.attempts import AttemptRecord
 from storage.cursors import CursorName

@@ -9,9 +9,10 @@ from typing import Any
 from sqlalchemy import Connection
 
 from afterturn.broker import BrokerSilent, broker_application, queue_lengths
-from afterturn.console import Output
+from afterturn.render.console import Output
+from afterturn.render.fields import cell, columns
+from afterturn.render.words import NONE, duration, moment, moment_utc, number
 from afterturn.transport import TransportMissing
-from afterturn.words import NONE, cell, columns, duration, moment, moment_utc, number
 from storage import backlog, queue_states
 from storage.backlog import Backlog
 from storage.engine import Database

@@ -27,7 +27,7 @@ AfterturnError                   each says by `repeatable` whether the same call
 ├── ImportRefused                a file cannot be imported             (producers.importing)
 ├── BadRowError                  a row of such a file                  (producers.importing)
 ├── CompressionStuck             a session cannot be made smaller      (producers.results)
-└── SummariserError              no usable summary came back (repeatable) (workers.summariser.contract)
+└── SummariserError              no usable summary came (repeatable) (workers.summariser.contract)
 """
 
 from __future__ import annotations

@@ -3,25 +3,49 @@
 from __future__ import annotations
 
 import json
-import time
-from difflib import get_close_matches
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from afterturn.ages import age_ms, moment_before
-from afterturn.audit_words import audit_sentence
-from afterturn.commands.options import AsJson
-from afterturn.console import Output
-from afterturn.exits import CommandError, Exit
-from afterturn.invocation import Invocation
-from afterturn.words import cell, columns, moment, moment_utc
+from afterturn.commands.shared import (
+    PAGE,
+    AllOwners,
+    AsJson,
+    Follow,
+    Limit,
+    age_ms,
+    check_names,
+    follow,
+)
+from afterturn.invocation import Invocation, moment_before
+from afterturn.render.console import Output
+from afterturn.render.fields import (
+    ID,
+    MOMENT,
+    SERIAL,
+    Field,
+    Fields,
+    document,
+    documents,
+    for_people,
+    line,
+    show_table,
+)
+from afterturn.render.sentences import audit_sentence
+from afterturn.render.words import NONE
 from storage import audit as trail
 from storage.audit import AuditAction, Entry, Which
-from storage.engine import Database
 
-FOLLOW_SECONDS = 1.0
-_PAGE = 500
+ENTRY: Fields[Entry] = (
+    Field("id", "no.", lambda one: one.id, SERIAL, priority=3),
+    Field("at", "at", lambda one: one.at, MOMENT),
+    Field("owner", "owner", lambda one: one.owner, ID, text=lambda one: one.owner or ""),
+    Field("session", "session", lambda one: one.session, ID, text=lambda one: one.session or NONE),
+    Field("actor", "by", lambda one: one.actor, priority=1),
+    Field("action", None, lambda one: one.action),
+    for_people("did", audit_sentence),
+    Field("facts", None, lambda one: dict(one.facts)),
+)
 
 
 def audit(
@@ -32,127 +56,67 @@ def audit(
     *,
     action: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Only this act, such as undone; may be given again."),
+        typer.Option(metavar="NAME", help="Only this action, such as undone; may be repeated."),
     ] = None,
     actor: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Only acts of those named like this.")
+        str | None, typer.Option(metavar="TEXT", help="Only actors with this in their name.")
     ] = None,
     since: Annotated[
-        str | None, typer.Option(metavar="AGE", help="Only the last time, such as 7d.")
+        str | None, typer.Option(metavar="AGE", help="Only what was done since, such as 7d.")
     ] = None,
     every: Annotated[
         bool, typer.Option("--all", help="Micro passes too, one for nearly every turn.")
     ] = False,
-    all_owners: Annotated[bool, typer.Option("--all-owners", help="Whoever owns them.")] = False,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many of the last ones.")] = 50,
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with new ones until Ctrl-C.")
-    ] = False,
+    all_owners: AllOwners = False,
+    limit: Limit = 50,
+    following: Follow = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print who or what compacted, undid, rewound, reset, cleared a guard, dropped a job, deleted.
+    """Print who compacted, undid, rewound, reset, cleared a guard, dropped a job or deleted.
 
-    Each act with whom it was done by: a person at a host, a gateway, a worker. Without --all, or a
+    Each action with its actor: a person at a host, a gateway, a worker. Without --all, or a
     SESSION or --action, micro passes are left out. It holds names and figures, never text.
     """
     invocation, output = Invocation.of(context), Output(as_json=as_json)
-    actions = _known(action or [])
+    check_names("action", action or [], list(AuditAction))
+    actions = [AuditAction(name) for name in action or []]
     quiet = [] if every or session or actions else [AuditAction.MICRO_COMPACTED]
+    without = () if all_owners else ("owner",)
     with invocation.database() as (database, _):
-        which = Which(
-            owner=None if all_owners else invocation.owner,
-            session=session,
-            actions=actions,
-            without=quiet,
-            actor=actor,
-            since_ms=None if since is None else _since(database, age_ms(since, "--since")),
-        )
         with database.read() as connection:
+            which = Which(
+                owner=None if all_owners else invocation.owner,
+                session=session,
+                actions=actions,
+                without=quiet,
+                actor=actor,
+                since_ms=None
+                if since is None
+                else moment_before(connection, database, age_ms(since, "--since")),
+            )
             found = trail.page(connection, which, limit=limit)[::-1]
-        if as_json and not follow:
-            output.document({"entries": [entry_document(one) for one in found]})
-            return
-        _show(output, found, all_owners=all_owners, follow=follow)
-        if not follow:
-            if not found:
-                output.notice("Nothing of that kind was done here.")
-            return
-        try:
-            _follow(output, database, which, found[-1].id if found else 0, all_owners=all_owners)
-        except KeyboardInterrupt:
+        if not following:
+            if as_json:
+                output.document({"entries": documents(ENTRY, found)})
+            elif not found:
+                output.notice("There are no such entries.")
+            elif output.results.is_terminal:
+                show_table(output, ENTRY, found, without=without)
+            else:
+                output.write(*(line(ENTRY, one, without=without) for one in found))
             return
 
+        def read(last: int) -> list[Entry]:
+            with database.read() as connection:
+                return trail.after(connection, which, number=last, limit=PAGE)
 
-def entry_document(entry: Entry) -> dict[str, Any]:
-    """An entry for programs."""
-    return {
-        "id": entry.id,
-        "at": moment_utc(entry.at),
-        "owner": entry.owner,
-        "session": entry.session,
-        "actor": entry.actor,
-        "action": entry.action,
-        "facts": dict(entry.facts),
-    }
+        def show(one: Entry) -> None:
+            if as_json:
+                output.text(json.dumps(document(ENTRY, one)) + "\n")
+            else:
+                output.write(line(ENTRY, one, without=without))
 
-
-def _show(output: Output, found: list[Entry], *, all_owners: bool, follow: bool) -> None:
-    if output.as_json:
         for one in found:
-            output.text(json.dumps(entry_document(one)) + "\n")
-        return
-    if follow or not output.results.is_terminal:
-        for one in found:
-            owner = [one.owner or ""] if all_owners else []
-            parts = [
-                f"{one.id:>6}",
-                moment(one.at),
-                *owner,
-                one.session or "–",
-                one.actor,
-                audit_sentence(one),
-            ]
-            output.tell("  ".join(parts))
-        return
-    if not found:
-        return
-    owner = ["owner"] if all_owners else []
-    table = columns(">no.", "at", *owner, "session", "by", "did")
-    for one in found:
-        table.add_row(
-            str(one.id),
-            moment(one.at),
-            *([cell(one.owner or "")] if all_owners else []),
-            cell(one.session or "–"),
-            cell(one.actor),
-            cell(audit_sentence(one)),
-        )
-    output.show(table)
-
-
-def _follow(
-    output: Output, database: Database, which: Which, last: int, *, all_owners: bool
-) -> None:
-    while True:
-        with database.read() as connection:
-            found = trail.after(connection, which, number=last, limit=_PAGE)
-        _show(output, found, all_owners=all_owners, follow=True)
-        if found:
-            last = found[-1].id
-        if len(found) < _PAGE:
-            time.sleep(FOLLOW_SECONDS)
-
-
-def _known(names: list[str]) -> list[AuditAction]:
-    for name in names:
-        if name not in list(AuditAction):
-            near = get_close_matches(name, list(AuditAction), n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            known = ", ".join(AuditAction)
-            raise CommandError(f"there is no act {name!r}, known are {known}{hint}", Exit.USAGE)
-    return [AuditAction(name) for name in names]
-
-
-def _since(database: Database, ms: int) -> int:
-    with database.read() as connection:
-        return moment_before(connection, database, ms)
+            show(one)
+        last = found[-1].id if found else 0
+        follow(read, show, last=last, number=lambda one: one.id)

@@ -8,22 +8,19 @@ from typing import Annotated, Any
 
 import typer
 
-from afterturn.commands.options import AsJson, SessionId
-from afterturn.compaction.acting import Interrupted, ask, open_shop, see_through
-from afterturn.compaction.look import look
-from afterturn.compaction.preview_tables import preview_document, show_preview
-from afterturn.compaction.result import Result
-from afterturn.compaction.result_tables import result_document, show_result
-from afterturn.consent import agreed, check_consent
-from afterturn.console import Output
+from afterturn.commands.shared import AsJson, Preview, SessionId, Yes, agreed, check_consent
+from afterturn.compaction.preview import preview_document, preview_pass, show_preview
+from afterturn.compaction.result import RESULT, Result, show_result
+from afterturn.compaction.run import Interrupted, ask, open_worker, work_until_done
 from afterturn.exits import CommandError, Exit
-from afterturn.invocation import Invocation
-from afterturn.lookup import find_session
-from afterturn.summarisers import LOCAL, describe_summarisers, summariser_names
+from afterturn.invocation import Invocation, find_session
+from afterturn.render.console import Output
+from afterturn.render.fields import document
+from afterturn.render.terms import LOCAL, describe_summarisers, summariser_names
 from producers.arguments import RequestError, check_wishes
 from storage.sessions import SessionRecord
 from workers.batch.plan import NothingToCompact
-from workers.batch.preview import Preview
+from workers.batch.preview import Preview as Planned
 from workers.batch.span import CompactionOptions
 from workers.settings import Settings
 from workers.summariser.endpoints import EndpointError
@@ -49,19 +46,17 @@ def compact(
         int | None,
         typer.Option(min=0, metavar="POSITION", help="Take only the turns near this position."),
     ] = None,
-    preview: Annotated[
-        bool, typer.Option("--preview", help="Show what would be done, and change nothing.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before it acts.")] = False,
+    preview: Preview = False,
+    yes: Yes = False,
     queue: Annotated[
         bool, typer.Option("--queue", help="Leave the work to the workers, and do not wait.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Summarise the middle of a session now, whatever its size and whatever holds back.
+    """Summarise the middle of a session now, whatever its size and its guards.
 
-    Shows first what stays, what is summarised and about what that saves; then asks.
-    The work is done here, beside whatever workers there are.
+    Shows first what stays, what is summarised and how much that saves; then asks.
+    The work is done in this process, beside other workers.
 
     Nothing is deleted: `afterturn undo` takes it back.
 
@@ -71,37 +66,37 @@ def compact(
     check_consent("compact", preview=preview, yes=yes, as_json=as_json)
     invocation, interrupted = Invocation.of(context), Event()
     source = invocation.source()
-    who, local = _summariser(source.current(), tolerant=preview or queue)
+    summarisers, local = _summarisers(source.current(), tolerant=preview or queue)
     with (
         invocation.database() as (database, _),
-        open_shop(database, source, os.environ, interrupted) as shop,
+        open_worker(database, source, os.environ, interrupted) as worker,
     ):
         with database.read() as connection:
             record = find_session(connection, owner=invocation.owner, session_id=session)
-        wishes = _wishes(record, focus=focus, keep_last=keep, up_to=up_to, around=around)
-        seen = look(shop, record, wishes)
+        options = _options(record, focus=focus, keep_last=keep, up_to=up_to, around=around)
+        planned = preview_pass(worker, record, options)
         if not as_json:
-            _show_look(output, seen, who, local=local)
-        if isinstance(seen, NothingToCompact) or preview:
-            _document(output, session, seen)
+            _show_preview(output, planned, summarisers, local=local)
+        if isinstance(planned, NothingToCompact) or preview:
+            _document(output, session, planned)
             return
         if not yes and not agreed(output, "Compact it now?"):
             return
-        asked, others = ask(database, record, wishes, source, ringing=queue)
+        asked, others = ask(database, record, options, source, notify=queue)
         if others:
             output.notice(
-                "An earlier request for this session waits already: its wishes count.", "yellow"
+                "An earlier request for this session waits already: its options count.", "yellow"
             )
         if queue:
-            _document(output, session, seen, job=asked.job_id)
+            _document(output, session, planned, job=asked.job_id)
             if not as_json:
                 output.show(f"Job {asked.job_id} is due; a worker takes it.")
             return
-        came = see_through(output, shop, asked, seen, interrupted)
-    _conclude(output, session, seen, came)
+        result = work_until_done(output, worker, asked, planned, interrupted)
+    _finish(output, session, planned, result)
 
 
-def _wishes(record: SessionRecord, **given: Any) -> CompactionOptions:
+def _options(record: SessionRecord, **given: Any) -> CompactionOptions:
     try:
         return check_wishes(**given, next_position=record.next_position)
     except RequestError as error:
@@ -111,10 +106,10 @@ def _wishes(record: SessionRecord, **given: Any) -> CompactionOptions:
         raise CommandError(message, Exit.USAGE) from None
 
 
-def _summariser(settings: Settings, *, tolerant: bool) -> tuple[str, bool]:
-    """Who would be asked, in words, and whether that is the built-in one alone.
+def _summarisers(settings: Settings, *, tolerant: bool) -> tuple[str, bool]:
+    """Return who would be asked, in words, and whether that is the built-in one alone.
 
-    Raises `EndpointError` where a key is missing, unless others may have it that do the work.
+    Raises `EndpointError` if a key is missing, unless others do the work, who may have it.
     """
     try:
         names = summariser_names(settings, os.environ)
@@ -125,40 +120,41 @@ def _summariser(settings: Settings, *, tolerant: bool) -> tuple[str, bool]:
         return f"unknown here, as {error.problems[0].message}", False
 
 
-def _show_look(
-    output: Output, seen: Preview | NothingToCompact, summarisers: str, *, local: bool
+def _show_preview(
+    output: Output, planned: Planned | NothingToCompact, summarisers: str, *, local: bool
 ) -> None:
-    if isinstance(seen, NothingToCompact):
-        output.show(f"Nothing to compact: {seen.reason}.")
+    if isinstance(planned, NothingToCompact):
+        output.show(f"Nothing to compact: {planned.reason}.")
     else:
-        show_preview(output, seen, summarisers=summarisers, local=local)
+        show_preview(output, planned, summarisers=summarisers, local=local)
 
 
-def _conclude(output: Output, session: str, seen: Preview, came: Result | Interrupted) -> None:
-    if isinstance(came, Interrupted):
+def _finish(output: Output, session: str, planned: Planned, result: Result | Interrupted) -> None:
+    if isinstance(result, Interrupted):
         output.notice(
             "Interrupted: nothing was changed. What was answered already is kept for the next time."
-            if came.withdrawn
+            if result.withdrawn
             else "Interrupted, but a worker has the session and goes on."
         )
         raise typer.Exit(Exit.INTERRUPTED)
     if output.as_json:
-        _document(output, session, seen, result=result_document(came))
+        _document(output, session, planned, result=document(RESULT, result))
     else:
-        show_result(output, came)
-    if not came.good:
+        show_result(output, result)
+    if not result.good:
         raise typer.Exit(Exit.FAILED)
 
 
-def _document(output: Output, session: str, seen: Preview | NothingToCompact, **more: Any) -> None:
+def _document(
+    output: Output, session: str, planned: Planned | NothingToCompact, **more: Any
+) -> None:
     if not output.as_json:
         return
-    reason = seen.reason if isinstance(seen, NothingToCompact) else None
     output.document(
         {
             "session": session,
-            "preview": None if isinstance(seen, NothingToCompact) else preview_document(seen),
-            "nothing_to_compact": reason,
+            "preview": None if isinstance(planned, NothingToCompact) else preview_document(planned),
+            "nothing_to_compact": planned.reason if isinstance(planned, NothingToCompact) else None,
             "job": None,
             "result": None,
             **more,

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from difflib import get_close_matches
-from typing import Annotated, TypeVar
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Annotated, Any, TypeVar
 
 import typer
+from rich.text import Text
 from sqlalchemy import Connection
 
-from afterturn.actor import person
-from afterturn.commands.options import AsJson
-from afterturn.console import Output
-from afterturn.dead_tables import dead_document, show_dead, show_dead_one
+from afterturn.commands.shared import AsJson, Command, Group, near
 from afterturn.exits import CommandError, Exit
-from afterturn.invocation import Invocation
-from afterturn.plain_help import Command, Group
-from afterturn.words import count
+from afterturn.invocation import Invocation, person
+from afterturn.render.console import Output, plain
+from afterturn.render.fields import (
+    ID,
+    MOMENT,
+    NUMBER,
+    SERIAL,
+    Field,
+    Fields,
+    document,
+    documents,
+    for_people,
+    for_programs,
+    lines,
+    show_table,
+)
+from afterturn.render.terms import attempt_name
+from afterturn.render.words import NONE, count, moment
 from storage import audit, dead_jobs, job_records
 from storage.audit import AuditAction
-from storage.dead_jobs import Retried
+from storage.dead_jobs import DeadJob, Retried
 from storage.engine import Database
 from storage.jobs import JobKind
 
@@ -28,7 +40,7 @@ AT_ONCE = 100
 
 application = typer.Typer(
     cls=Group,
-    help="Jobs that were given up: why, where, and what is to become of them.",
+    help="Jobs that were given up: why and where; retry or drop them.",
     no_args_is_help=True,
 )
 
@@ -38,6 +50,42 @@ ByReason = Annotated[
     typer.Option("--reason", metavar="TEXT", help="All with exactly this reason instead."),
 ]
 T = TypeVar("T")
+
+DEAD: Fields[DeadJob] = (
+    Field("id", "job", lambda job: job.id, SERIAL),
+    Field("owner", "owner", lambda job: job.owner, ID, priority=4),
+    Field("session", "session", lambda job: job.session, ID),
+    Field("kind", "kind", lambda job: job.kind),
+    Field("reason", "reason", lambda job: job.reason, text=lambda job: job.reason or NONE),
+    Field("attempts", "attempts", lambda job: job.attempt, NUMBER, priority=1),
+    *for_programs("queue", "trigger", "tries"),
+    Field("priority", None, lambda job: job.strength),
+    Field("options", None, lambda job: without_texts(job.options)),
+    Field("created_at", None, lambda job: job.created_at, MOMENT),
+    Field("first_failed_at", "first", lambda job: job.failed_first_at, MOMENT, priority=3),
+    Field("last_failed_at", "last", lambda job: job.failed_last_at, MOMENT, priority=2),
+)
+
+DEAD_LINES: Fields[DeadJob] = (
+    *DEAD[:3],
+    for_people("work", lambda job: attempt_name(job.kind, job.trigger)),
+    for_people("queue", lambda job: job.queue),
+    for_people("trigger", lambda job: f"{job.trigger}, priority {job.strength}"),
+    for_people("options", lambda job: _options(job) or "none"),
+    for_people("reason", lambda job: job.reason or NONE),
+    for_people(
+        "attempts", lambda job: f"{job.attempt}, failed requests for a summary: {job.tries}"
+    ),
+    for_people("enqueued", lambda job: moment(job.created_at)),
+    for_people("first failure", lambda job: moment(job.failed_first_at)),
+    for_people("last failure", lambda job: moment(job.failed_last_at)),
+)
+
+RETRIED: Fields[Retried] = (
+    Field("dead", None, lambda one: one.dead),
+    Field("job", None, lambda one: one.job.id),
+    Field("session", None, lambda one: one.job.session),
+)
 
 
 @application.command("list", cls=Command)
@@ -73,17 +121,17 @@ def list_(
     if as_json:
         output.document(
             {
-                "jobs": [dead_document(job, trace=False) for job in page],
+                "jobs": documents(DEAD, page),
                 "next": mark,
                 "reasons": {one.text: one.jobs for one in reasons},
             }
         )
         return
     if not page:
-        others = f" of the {count(sum(one.jobs for one in reasons), 'dead job')}" if reasons else ""
-        output.notice(f"None{others} is asked for." if others else "No job is dead.")
+        total = count(sum(one.jobs for one in reasons), "dead job")
+        output.notice(f"None of the {total} matches." if reasons else "No job is dead.")
         return
-    show_dead(output, page)
+    show_table(output, DEAD, page)
     if mark is not None:
         output.notice(f"More: afterturn dead list --before {mark}", style="dim")
 
@@ -104,16 +152,20 @@ def show(
         if found is None:
             raise _not_dead(connection, database, [job])
     if as_json:
-        output.document(dead_document(found, trace=True))
+        output.document({**document(DEAD, found), "trace": found.trace})
         return
-    show_dead_one(output, found)
+    output.show(lines(DEAD_LINES, found), "")
+    if found.trace:
+        output.show("Where it failed:", Text(plain(found.trace.rstrip("\n"))))
+    else:
+        output.show("There is no traceback: its worker ended without reporting an error.")
 
 
 @application.command(cls=Command)
 def retry(
     context: typer.Context, jobs: Jobs = None, *, reason: ByReason = None, as_json: AsJson = False
 ) -> None:
-    """Make the work of dead jobs due again, with all their attempts before them."""
+    """Enqueue the work of dead jobs again, with all their attempts before them."""
     output = Output(as_json=as_json)
     _check_choice(jobs, reason)
     with Invocation.of(context).database() as (database, _):
@@ -128,24 +180,17 @@ def retry(
             else _named(database, jobs or [], again, number=lambda one: one.dead)
         )
     if as_json:
-        output.document(
-            {
-                "retried": [
-                    {"dead": one.dead, "job": one.job.id, "session": one.job.session}
-                    for one in retried
-                ]
-            }
-        )
+        output.document({"retried": documents(RETRIED, retried)})
         return
     if reason is None:
         for one in retried:
-            output.tell(
+            output.write(
                 f"Job {one.dead} is closed; its work is due as job {one.job.id} "
                 f"({one.job.kind.value}, session {one.job.session})."
             )
     else:
-        output.tell(f"The work of {count(len(retried), 'dead job')} is due again.")
-    output.tell("Workers are rung for within schedule.reconcile_seconds.")
+        output.write(f"The work of {count(len(retried), 'dead job')} is due again.")
+    output.write("Workers are notified within schedule.reconcile_seconds.")
 
 
 @application.command(cls=Command)
@@ -180,13 +225,13 @@ def drop(
     if as_json:
         output.document({"dropped": dropped})
         return
-    output.tell(f"Dropped {count(len(dropped), 'dead job')}. Nothing of a session was changed.")
+    output.write(f"Dropped {count(len(dropped), 'dead job')}. Nothing of a session was changed.")
 
 
 def _note(
     connection: Connection, database: Database, action: AuditAction, ids: Collection[int]
 ) -> None:
-    """Note in the audit trail what is done with dead jobs."""
+    """Record in the audit trail what is done with dead jobs."""
     for job_id in ids:
         dead = dead_jobs.find(connection, job_id)
         if dead is not None:
@@ -251,16 +296,14 @@ def _number_of_reason(database: Database, reason: str) -> int:
         numbers = {one.text: one.jobs for one in dead_jobs.reasons(connection)}
     if reason in numbers:
         return numbers[reason]
-    near = get_close_matches(reason, list(numbers), n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    known = ", ".join(repr(text) for text in numbers) or "none at all"
+    known = [repr(text) for text in numbers]
     raise CommandError(
-        f"no job is dead for the reason {reason!r}; there are {known}{hint}", Exit.NOT_FOUND
+        f"no job is dead for the reason {reason!r}; {near(repr(reason), known)}", Exit.NOT_FOUND
     )
 
 
 def _not_dead(connection: Connection, database: Database, ids: Sequence[int]) -> CommandError:
-    """The error for jobs that are not dead, or cannot be worked here."""
+    """Return the error for jobs that are not dead, or cannot be worked here."""
     causes = "; ".join(f"job {job} {_why(connection, database, job)}" for job in ids)
     return CommandError(
         f"{causes}. Nothing was changed; `afterturn dead list` shows dead jobs", Exit.NOT_FOUND
@@ -271,8 +314,22 @@ def _why(connection: Connection, database: Database, job_id: int) -> str:
     if (dead := dead_jobs.find(connection, job_id)) is not None:
         if dead.kind not in list(JobKind):
             return f"is of kind {dead.kind!r}, which this version does not know"
-        return "is being decided about by somebody else"
-    standing = job_records.standing(connection, database, job_id)
-    if standing is None:
+        return "is being retried or dropped by somebody else"
+    state = job_records.standing(connection, database, job_id)
+    if state is None:
         return "does not exist"
-    return f"is not dead but {standing.state.value}"
+    return f"is not dead but {state.state.value}"
+
+
+def without_texts(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a job, with lengths in place of texts, which a person wrote."""
+    return {
+        name: value
+        if value is None or isinstance(value, int | float)
+        else f"({count(len(str(value)), 'character')})"
+        for name, value in options.items()
+    }
+
+
+def _options(job: DeadJob) -> str:
+    return ", ".join(f"{name} {value}" for name, value in without_texts(job.options).items())

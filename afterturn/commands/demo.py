@@ -10,8 +10,7 @@ from typing import Annotated
 
 import typer
 
-from afterturn.commands.options import AsJson
-from afterturn.console import Output
+from afterturn.commands.shared import AsJson
 from afterturn.demo.figures import Figures, flatness_of
 from afterturn.demo.measures import Percentiles
 from afterturn.demo.play import play, settle
@@ -23,8 +22,10 @@ from afterturn.demo.turns import Turn, split_turns
 from afterturn.demo.verify import verify
 from afterturn.exits import CommandError, Exit
 from afterturn.invocation import Invocation
-from afterturn.summarisers import describe_summarisers, summariser_names
-from afterturn.words import count, facts
+from afterturn.render.console import Output
+from afterturn.render.fields import facts
+from afterturn.render.terms import describe_summarisers, summariser_names
+from afterturn.render.words import count
 from storage import sessions
 from workers.limits import session_threshold
 from workers.settings import Settings

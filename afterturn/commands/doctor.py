@@ -12,8 +12,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from afterturn.commands.options import AsJson
-from afterturn.console import Output
+from afterturn.commands.shared import AsJson
 from afterturn.doctor.broker import check_broker
 from afterturn.doctor.configuration import read_configuration
 from afterturn.doctor.database import check_database
@@ -26,7 +25,9 @@ from afterturn.doctor.slowness import check_slowness
 from afterturn.doctor.summariser import check_summarisers
 from afterturn.exits import Exit
 from afterturn.invocation import Invocation
-from afterturn.words import cell, count
+from afterturn.render.console import Output
+from afterturn.render.fields import cell
+from afterturn.render.words import count
 
 _STYLES = {Status.OK: "green", Status.WARN: "yellow", Status.FAIL: "bold red"}
 

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
-from difflib import get_close_matches
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from sqlalchemy import Connection
 
-from afterturn.actor import person
-from afterturn.commands.options import AsJson
-from afterturn.console import Output
+from afterturn.commands.shared import AllOwners, AsJson, Command, Group, check_names, near
 from afterturn.exits import CommandError, Exit
-from afterturn.guard_tables import show_endpoints, show_guards
-from afterturn.guard_words import HOLDING, guard_sentence, is_over
-from afterturn.invocation import Invocation
-from afterturn.lookup import find_session
-from afterturn.plain_help import Command, Group
-from afterturn.session_documents import guard_document
+from afterturn.invocation import Invocation, find_session, person
+from afterturn.render.console import Output
+from afterturn.render.fields import (
+    ID,
+    NUMBER,
+    Field,
+    Fields,
+    documents,
+    for_people,
+    for_programs,
+    show_table,
+)
+from afterturn.render.sentences import SUPPRESSING, breaker_words, guard_sentence
+from afterturn.render.sessions import GUARD_OF_SESSION
+from afterturn.render.words import NONE
 from storage import audit, endpoints, guards, sessions
 from storage.audit import AuditAction
+from storage.endpoints import EndpointState
 from storage.engine import Database
 from storage.guards import GuardName, GuardRecord, HeldSession
 from storage.sessions import SessionRecord
@@ -29,9 +35,20 @@ from storage.sessions import SessionRecord
 MOST = 1000
 """Guards that are listed at once."""
 
+ENDPOINT: Fields[EndpointState] = (
+    Field("name", "endpoint", lambda one: one.name, ID),
+    for_people("breaker", breaker_words),
+    *for_programs("is_open", "open_for_ms", "probing"),
+    Field("failures", "failures", lambda one: one.failures, NUMBER, priority=1),
+    Field("error_class", "last error", lambda one: one.error_class,
+          text=lambda one: one.error_class or NONE),
+    Field("requests", "requests this minute", lambda one: one.requests, NUMBER, priority=3),
+    Field("tokens", "tokens", lambda one: one.tokens, NUMBER, priority=2),
+)  # fmt: skip
+
 application = typer.Typer(
     cls=Group,
-    help="What holds compaction back: cooldowns, locks, remembered no-ops, breakers.",
+    help="What suppresses compaction: cooldowns, locks, earlier results, breakers.",
     no_args_is_help=True,
 )
 
@@ -41,17 +58,17 @@ def list_(
     context: typer.Context,
     session: Annotated[
         str | None,
-        typer.Argument(metavar="[SESSION]", help="Everything that is noted of one session."),
+        typer.Argument(metavar="[SESSION]", help="All guards of one session."),
     ] = None,
-    all_owners: Annotated[bool, typer.Option("--all-owners", help="Whoever owns them.")] = False,
+    all_owners: AllOwners = False,
     as_json: AsJson = False,
 ) -> None:
-    """List what holds sessions back, until when, and the breakers of endpoints."""
+    """List the guards that suppress passes, until when, and the breakers of endpoints."""
     invocation, output = Invocation.of(context), Output(as_json=as_json)
     with invocation.database() as (database, _), database.read() as connection:
         if session is None:
             owner = None if all_owners else invocation.owner
-            held = _holding(connection, database, owner)
+            held = _suppressing(connection, database, owner)
         else:
             record = find_session(connection, owner=invocation.owner, session_id=session)
             held = _of_session(connection, database, record)
@@ -59,26 +76,20 @@ def list_(
     if as_json:
         output.document(
             {
-                "guards": [
-                    {
-                        "owner": one.owner,
-                        "session": one.session_id,
-                        **guard_document(one.name, one.guard),
-                    }
-                    for one in held
-                ],
-                "endpoints": [asdict(state) for state in states],
+                "guards": documents(GUARD_OF_SESSION, held),
+                "endpoints": documents(ENDPOINT, states),
             }
         )
         return
     if held:
-        show_guards(output, held, all_owners=all_owners)
+        without = () if all_owners else ("owner",)
+        show_table(output, GUARD_OF_SESSION, held, title="Guards of sessions", without=without)
     else:
-        output.tell("Nothing holds " + ("the session back." if session else "any session back."))
+        output.write(f"No guard suppresses passes of {'the' if session else 'any'} session.")
     if states:
-        show_endpoints(output, states)
+        show_table(output, ENDPOINT, states, title="Endpoints")
     else:
-        output.tell("No endpoint was asked yet.")
+        output.write("No endpoint was asked yet.")
 
 
 @application.command(cls=Command)
@@ -101,9 +112,9 @@ def clear(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Take guards away from a session, or let an endpoint be asked again. Nothing is asked.
+    """Clear guards of a session, or close the breaker of an endpoint. Does not ask first.
 
-    Automatic passes then run at the next occasion; what a guard counted begins anew.
+    Automatic passes then run at the next occasion; what a guard counted starts at zero.
     """
     if session is None and not endpoint and not all_endpoints:
         raise CommandError(
@@ -111,7 +122,8 @@ def clear(
         )
     if session is None and name:
         raise CommandError("--name names a guard of a SESSION; give that too", Exit.USAGE)
-    wanted = _names(name or [])
+    check_names("guard", name or [], list(GuardName))
+    wanted = {GuardName(one) for one in name or []}
     invocation, output = Invocation.of(context), Output(as_json=as_json)
     with invocation.database() as (database, _), database.write() as connection:
         closed = _close(connection, database, endpoint or [], every=all_endpoints)
@@ -135,25 +147,29 @@ def clear(
     if as_json:
         output.document({"session": session, "cleared": list(cleared), "closed": closed})
         return
-    _tell(output, session, cleared)
+    _show_cleared(output, session, cleared)
     for place in closed:
-        output.tell(f"Closed the breaker of {place}: it may be asked at once.")
+        output.write(f"Closed the breaker of {place}: it may be asked at once.")
     if (endpoint or all_endpoints) and not closed:
-        output.tell("No breaker was open.")
+        output.write("No breaker was open.")
 
 
-def _tell(output: Output, session: str | None, cleared: dict[GuardName, GuardRecord]) -> None:
+def _show_cleared(
+    output: Output, session: str | None, cleared: dict[GuardName, GuardRecord]
+) -> None:
     if session is None:
         return
     if not cleared:
-        output.tell("There was nothing to clear.")
+        output.write("There was nothing to clear.")
     for one, guard in cleared.items():
-        output.tell(f"Cleared {one} ({guard_sentence(one, guard)}).")
+        output.write(f"Cleared {one} ({guard_sentence(one, guard)}).")
 
 
-def _holding(connection: Connection, database: Database, owner: str | None) -> list[HeldSession]:
-    found = guards.holding(connection, database, names=HOLDING, owner=owner, limit=MOST)
-    return [one for one in found if not is_over(one.guard)]
+def _suppressing(
+    connection: Connection, database: Database, owner: str | None
+) -> list[HeldSession]:
+    found = guards.holding(connection, database, names=SUPPRESSING, owner=owner, limit=MOST)
+    return [one for one in found if not one.guard.is_over]
 
 
 def _of_session(
@@ -168,12 +184,12 @@ def _of_session(
 def _close(
     connection: Connection, database: Database, names: Sequence[str], *, every: bool
 ) -> list[str]:
-    """Close breakers; gives those that were open, or that one request kept others away from."""
+    """Close breakers; return those that were open, or for whose one request others waited."""
     states = {state.name: state for state in endpoints.states(connection, database)}
     for name in names:
         if name not in states:
             raise CommandError(
-                f"no endpoint {name!r} was ever asked; {_known(name, states)}", Exit.USAGE
+                f"no endpoint {name!r} was ever asked; {near(name, states)}", Exit.USAGE
             )
     chosen = [state for state in states.values() if every or state.name in names]
     closed = [state.name for state in chosen if state.is_open or state.probing]
@@ -187,20 +203,3 @@ def _close(
             facts={"endpoint": name},
         )
     return closed
-
-
-def _names(given: Sequence[str]) -> set[GuardName]:
-    for name in given:
-        if name not in list(GuardName):
-            raise CommandError(
-                f"there is no guard {name!r}; {_known(name, list(GuardName))}", Exit.USAGE
-            )
-    return {GuardName(name) for name in given}
-
-
-def _known(name: str, known: Sequence[str] | dict[str, Any]) -> str:
-    if not known:
-        return "none is known"
-    near = get_close_matches(name, list(known), n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    return f"known are {', '.join(known)}{hint}"

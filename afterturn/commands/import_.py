@@ -1,22 +1,23 @@
-"""`afterturn import`: bring in sessions from elsewhere."""
+"""`afterturn import`: import sessions from elsewhere."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bar
 
-from afterturn.actor import person
-from afterturn.commands.options import AsJson
-from afterturn.console import Output
+from afterturn.commands.shared import AsJson
 from afterturn.exits import CommandError, Exit
-from afterturn.invocation import Invocation
-from afterturn.words import cell, columns, count, facts, number
+from afterturn.invocation import Invocation, person
+from afterturn.render.console import Output
+from afterturn.render.fields import NUMBER, Field, Fields, document, documents, lines, show_table
+from afterturn.render.progress import show_progress
+from afterturn.render.words import count, number
 from producers.importing import Account, Fate, ImportRefused, Progress, Terms, import_file
+from producers.importing.source import Problem
 
 _FATES: dict[Fate, str] = {
     Fate.LIVE: "stored, live",
@@ -29,15 +30,38 @@ _FATES: dict[Fate, str] = {
     Fate.REWOUND: "taken back by their users, left out",
     Fate.KNOWN: "imported before",
     Fate.BAD: "bad, skipped",
-    Fate.REFUSED: "of sessions that were not brought in",
+    Fate.REFUSED: "of sessions that were not imported",
 }
 _SESSIONS = {
     "new": "new",
     "grown": "grown since the last import",
     "unchanged": "imported before",
-    "clash": "not brought in",
+    "clash": "not imported",
     "bad": "bad",
 }
+
+
+IMPORTED: Fields[Account] = (
+    Field("sessions", "sessions", lambda one: dict(one.sessions),
+          text=lambda one: ", ".join(f"{number(many)} {_SESSIONS.get(name, name)}"
+                                     for name, many in one.sessions.items()) or "none"),
+    Field("rows_read", "rows read", lambda one: one.read, NUMBER),
+    Field("rows", "", lambda one: {fate.value: one.fates[fate] for fate in Fate},
+          text=lambda one: "\n".join(f"{number(one.fates[fate])} {words}"
+                                     for fate, words in _FATES.items() if one.fates[fate])),
+    Field("rows_unaccounted", "", lambda one: one.unaccounted,
+          text=lambda one: f"{number(one.unaccounted)} without account: a fault in afterturn"
+          if one.unaccounted else ""),
+    Field("live_tokens_added", "live tokens", lambda one: one.tokens,
+          text=lambda one: f"{number(one.tokens)} added"),
+    Field("problems", None, lambda one: documents(PROBLEM, one.problems)),
+    Field("problems_not_named", None, lambda one: one.unnamed),
+)  # fmt: skip
+
+PROBLEM: Fields[Problem] = (
+    Field("place", "where", lambda one: one.place),
+    Field("problem", "what is wrong", lambda one: one.problem),
+)
 
 
 def import_(
@@ -66,13 +90,13 @@ def import_(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Bring in old sessions. Call it again at any time: what is here already is known again.
+    """Import old sessions. It may be run again at any time: what is stored already is left out.
 
-    Each session is stored whole or not at all. Summaries of Hermes Agent and what they replaced
-    stay that: the summary is shown, the originals are archived and found by search. Nothing is
-    compacted by it; `afterturn recompact` does that. A state.db is only read, Hermes Agent may run.
+    Each session is stored whole or not at all. Summaries of Hermes Agent stay summaries: they are
+    shown, and the originals are archived and found by search. Nothing is compacted; `afterturn
+    recompact` does that. A state.db is only read, Hermes Agent may run.
 
-    Exit code 1 when something was not brought in.
+    Exit code 1 when something was not imported.
     """
     output, invocation = Output(as_json=as_json), Invocation.of(context)
     account = Account()
@@ -93,69 +117,36 @@ def import_(
         except KeyboardInterrupt:
             interrupted = True
         except ImportRefused as error:
-            _tell(output, account)
+            _show(output, account)
             raise CommandError(str(error), Exit.USAGE) from None
-    _tell(output, account)
+    _show(output, account)
     if interrupted:
-        output.notice("Interrupted. Call it again to go on where it was.")
+        output.notice("Interrupted. Run it again to go on where it was.")
         raise typer.Exit(Exit.INTERRUPTED)
     if account.problems:
         raise typer.Exit(Exit.FAILED)
 
 
 def _each(output: Output, files: Sequence[Path]) -> Iterator[tuple[Path, Progress]]:
-    """Every file, and what shows how far it is."""
+    """Yield every file, with what shows its progress."""
     for path in files:
         if not path.is_file():
             raise ImportRefused(f"{path}: there is no such file")
-    parts = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    with Bar(*parts, TimeRemainingColumn(), console=output.notices, transient=True) as bar:
+    with show_progress(output.notices, seconds=None) as progress:
         for path in files:
-            yield path, _shown(bar, bar.add_task(path.name))
+            yield path, partial(progress.bar, path.name)
 
 
-def _shown(bar: Bar, task: TaskID) -> Progress:
-    return lambda done, of: bar.update(task, completed=done, total=of)
-
-
-def _tell(output: Output, account: Account) -> None:
+def _show(output: Output, account: Account) -> None:
     if output.as_json:
-        output.document(_document(account))
+        output.document(document(IMPORTED, account))
         return
     if not account.read:
         output.notice("Nothing was read.")
         return
-    sessions = ", ".join(
-        f"{number(many)} {_SESSIONS.get(name, name)}" for name, many in account.sessions.items()
-    )
-    lines = [("sessions", sessions or "none"), ("rows read", number(account.read))]
-    lines += [
-        ("", f"{number(account.fates[fate])} {words}")
-        for fate, words in _FATES.items()
-        if account.fates[fate]
-    ]
-    if account.unaccounted:
-        lines.append(("", f"{number(account.unaccounted)} without account: a fault in afterturn"))
-    output.show(facts([*lines, ("live tokens", f"{number(account.tokens)} added")]))
-    if not account.problems:
-        return
-    table = columns("where", "what is wrong", title="Not brought in")
-    for problem in account.problems:
-        table.add_row(cell(problem.place), cell(problem.problem))
-    output.show("", table)
-    if account.unnamed:
-        output.tell(f"And {count(account.unnamed, 'more', 'more')}.")
-
-
-def _document(account: Account) -> dict[str, Any]:
-    return {
-        "sessions": dict(account.sessions),
-        "rows_read": account.read,
-        "rows": {fate.value: account.fates[fate] for fate in Fate},
-        "rows_unaccounted": account.unaccounted,
-        "live_tokens_added": account.tokens,
-        "problems": [
-            {"place": problem.place, "problem": problem.problem} for problem in account.problems
-        ],
-        "problems_not_named": account.unnamed,
-    }
+    output.show(lines(IMPORTED, account))
+    if account.problems:
+        output.show("")
+        show_table(output, PROBLEM, account.problems, title="Not imported")
+        if account.unnamed:
+            output.write(f"And {count(account.unnamed, 'more', 'more')}.")

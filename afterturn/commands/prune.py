@@ -8,36 +8,70 @@ from typing import Annotated, Any
 
 import typer
 
-from afterturn.commands.options import AsJson, SessionId
-from afterturn.compaction.acting import open_shop
-from afterturn.consent import agreed, check_consent
-from afterturn.console import Output
+from afterturn.commands.shared import AsJson, Preview, SessionId, Yes, agreed, check_consent
+from afterturn.compaction.run import open_worker
 from afterturn.exits import CommandError, Exit
-from afterturn.invocation import Invocation
-from afterturn.lookup import find_session
-from afterturn.pruning_tables import plan_document, show_plan
-from afterturn.words import count, number
+from afterturn.invocation import Invocation, find_session
+from afterturn.render.console import Output
+from afterturn.render.fields import (
+    NUMBER,
+    SERIAL,
+    Field,
+    Fields,
+    document,
+    documents,
+    for_programs,
+    show_table,
+)
+from afterturn.render.words import count, number, share
 from storage import jobs
 from storage.engine import Database
 from storage.jobs import DueJob, JobKind
 from storage.outcomes import Outcome
 from workers.pruning.plan import NothingToPrune, PrunePlan, plan_prune
+from workers.pruning.rules import Rule, Shortened
 from workers.pruning.triggers import PRUNE_QUEUE, STRENGTH, PruneTrigger
 from workers.runtime.jobs import Crashed, NotClaimed, Worked, work
 from workers.triggers import RULES, Trigger
+
+MOST_ROWS = 20
+
+_DONE = {
+    Rule.COPY: "same as a later output",
+    Rule.RESULT: "output left out",
+    Rule.ARGUMENTS: "long arguments left out",
+    Rule.IMAGES: "images left out",
+}
+
+SHORTENED: Fields[Shortened] = (
+    Field("position", "position", lambda one: one.row.position, SERIAL),
+    Field("tools", "tool", lambda one: list(one.tools),
+          text=lambda one: ", ".join(filter(None, one.tools)), priority=1),
+    Field("rules", "what is done", lambda one: [rule.value for rule in one.rules],
+          text=lambda one: ", ".join(_DONE[rule] for rule in one.rules)),
+    Field("tokens_before", "tokens", lambda one: one.row.tokens, NUMBER),
+    Field("tokens_after", "afterwards", lambda one: one.tokens, NUMBER),
+    *for_programs("same_as"),
+)  # fmt: skip
+
+PLAN: Fields[PrunePlan] = (
+    Field("tokens_before", None, lambda one: one.session.live_tokens),
+    Field("tokens_after", None, lambda one: one.session.live_tokens - one.spared),
+    Field("saved_tokens", None, lambda one: one.spared),
+    Field("threshold_tokens", None, lambda one: one.threshold.tokens),
+    Field("messages", None, lambda one: documents(SHORTENED, one.rows)),
+)
 
 
 def prune(
     context: typer.Context,
     session: SessionId,
     *,
-    preview: Annotated[
-        bool, typer.Option("--preview", help="Show what would be done, and change nothing.")
-    ] = False,
+    preview: Preview = False,
     undo: Annotated[
         bool, typer.Option("--undo", help="Show everything in full again instead.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before it acts.")] = False,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Show old tool output of a session in one line each, without a model.
@@ -56,30 +90,47 @@ def prune(
     with invocation.database() as (database, settings):
         with database.read() as connection:
             record = find_session(connection, owner=invocation.owner, session_id=session)
-            seen = plan_prune(
+            plan = plan_prune(
                 connection, record.key, settings.compression, RULES[Trigger.MANUAL], least=1
             )
         if not as_json:
-            _show(output, seen, settings.compression.proactive_prune_min_reclaim_tokens)
-        if isinstance(seen, NothingToPrune) or preview:
-            _document(output, session, seen)
+            _show(output, plan, settings.compression.proactive_prune_min_reclaim_tokens)
+        if isinstance(plan, NothingToPrune) or preview:
+            _document(output, session, plan)
             return
         if not yes and not agreed(output, "Shorten it now?"):
             return
-        due = _make_due(database, record.key)
-        with open_shop(database, source, os.environ, Event()) as shop:
-            done = work(shop, due.id)
-    _conclude(output, session, seen, done)
+        due = _enqueue(database, record.key)
+        with open_worker(database, source, os.environ, Event()) as worker:
+            done = work(worker, due.id)
+    _finish(output, session, plan, done)
 
 
-def _show(output: Output, seen: PrunePlan | NothingToPrune, automatic_from: int) -> None:
-    if isinstance(seen, NothingToPrune):
-        output.tell(f"Nothing to shorten: {seen.reason}.")
-    else:
-        show_plan(output, seen, automatic_from=automatic_from)
+def _show(output: Output, plan: PrunePlan | NothingToPrune, automatic_from: int) -> None:
+    """Print what would change, what saves most first. `automatic_from` is what an automatic pass
+    must free at least."""
+    if isinstance(plan, NothingToPrune):
+        output.write(f"Nothing to shorten: {plan.reason}.")
+        return
+    largest = sorted(plan.rows, key=lambda one: (-one.spared, one.row.position))
+    show_table(output, SHORTENED, largest[:MOST_ROWS])
+    if rest := largest[MOST_ROWS:]:
+        tokens = number(sum(one.spared for one in rest))
+        output.write(f"And {count(len(rest), 'message')} more, {tokens} tokens of them.")
+    before, after = plan.session.live_tokens, plan.session.live_tokens - plan.spared
+    output.write(
+        f"Saving: {number(plan.spared)} tokens, {share(plan.spared / max(1, before))} of the view: "
+        f"{number(before)} → {number(after)} tokens. The threshold is "
+        f"{number(plan.threshold.tokens)}.",
+    )
+    if plan.spared < automatic_from:
+        output.write(
+            f"By itself that is too little: automatic passes free {number(automatic_from)} tokens "
+            "or leave the view alone."
+        )
 
 
-def _make_due(database: Database, key: int) -> DueJob:
+def _enqueue(database: Database, key: int) -> DueJob:
     with database.write() as connection:
         return jobs.make_due(
             connection,
@@ -92,15 +143,15 @@ def _make_due(database: Database, key: int) -> DueJob:
         )
 
 
-def _conclude(
-    output: Output, session: str, seen: PrunePlan, done: NotClaimed | Worked | Crashed
+def _finish(
+    output: Output, session: str, plan: PrunePlan, done: NotClaimed | Worked | Crashed
 ) -> None:
     if isinstance(done, Crashed):
         raise done.error
     if isinstance(done, NotClaimed):
         raise CommandError(
-            "not now: a worker has the session, or queue prune is paused; the job is due and is "
-            "worked afterwards",
+            "not now: a worker has the session, or queue prune is paused; the job is enqueued and "
+            "is worked afterwards",
             Exit.FAILED,
         )
     last = done.passes[-1]
@@ -112,9 +163,9 @@ def _conclude(
             "tokens_before": last.tokens_before,
             "tokens_after": last.tokens_after,
         }
-        _document(output, session, seen, result=result)
+        _document(output, session, plan, result=result)
         return
-    output.tell(
+    output.write(
         f"Shortened: {count(last.rows, 'message')}, {number(last.tokens_before)} → "
         f"{number(last.tokens_after)} tokens.",
         f"To see it: `afterturn context {session}`. To take it back: `afterturn prune {session} "
@@ -130,23 +181,23 @@ def _show_in_full(context: typer.Context, output: Output, session: str) -> None:
             {"session": session, "restored": {"messages": back.messages, "tokens": back.tokens}}
         )
     elif not back.messages:
-        output.tell("Nothing of the view is shown short.")
+        output.write("Nothing of the view is shown short.")
     else:
-        output.tell(
+        output.write(
             f"{count(back.messages, 'message')} shown in full again: {number(back.tokens)} tokens "
             "came back.",
             "Automatic passes of this session wait for its next turn.",
         )
 
 
-def _document(output: Output, session: str, seen: PrunePlan | NothingToPrune, **more: Any) -> None:
+def _document(output: Output, session: str, plan: PrunePlan | NothingToPrune, **more: Any) -> None:
     if not output.as_json:
         return
     output.document(
         {
             "session": session,
-            "preview": None if isinstance(seen, NothingToPrune) else plan_document(seen),
-            "nothing_to_prune": seen.reason if isinstance(seen, NothingToPrune) else None,
+            "preview": None if isinstance(plan, NothingToPrune) else document(PLAN, plan),
+            "nothing_to_prune": plan.reason if isinstance(plan, NothingToPrune) else None,
             "result": None,
             **more,
         }

@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from difflib import get_close_matches
+import time
+from collections.abc import Callable, Collection, Sequence
 from typing import Annotated
 
 import typer
 from sqlalchemy import Connection
 
-from afterturn.actor import person
-from afterturn.commands.options import AsJson
-from afterturn.compaction.progress import show_progress
-from afterturn.console import Output
-from afterturn.drain import wait_until_idle
+from afterturn.commands.shared import AsJson, Command, Group, check_names
 from afterturn.exits import CommandError, Exit
-from afterturn.invocation import Invocation
-from afterturn.plain_help import Command, Group
+from afterturn.invocation import Invocation, person
 from afterturn.queue_look import look_at_broker, look_at_queues, queues_document, show_queues
-from afterturn.words import count
-from storage import audit, backlog, queue_states
+from afterturn.render.console import Output
+from afterturn.render.progress import Steps, show_progress
+from afterturn.render.words import count
+from storage import audit, backlog, jobs, queue_states
 from storage.audit import AuditAction
 from storage.engine import Database
 from tasks.names import QUEUES
 
-GO_ON = "`afterturn queues resume --all` lets them go on."
+LOOK_SECONDS = 0.3
+"""Pause between two counts. Longer than a claim takes that began before the pause was stored."""
+
+RESUME = "`afterturn queues resume --all` resumes them."
 
 application = typer.Typer(cls=Group, invoke_without_command=True)
 
 Reason = Annotated[
-    str, typer.Option("--reason", metavar="TEXT", help="Why, for whoever finds them paused.")
+    str, typer.Option("--reason", metavar="TEXT", help="Why they are paused, shown in the list.")
 ]
 
 
@@ -59,7 +59,7 @@ def pause(
     reason: Reason = "",
     as_json: AsJson = False,
 ) -> None:
-    """Let no more jobs of these queues begin. Those that run come to their end, none is lost."""
+    """Begin no more jobs of these queues. Running jobs are finished, none is lost."""
     output = Output(as_json=as_json)
     chosen = _known(names, QUEUES)
     with Invocation.of(context).database() as (database, _), database.write() as connection:
@@ -68,9 +68,9 @@ def pause(
     if as_json:
         output.document({"paused": chosen})
         return
-    output.tell(
-        f"Paused {', '.join(chosen)}. `afterturn queues resume {' '.join(chosen)}` lets "
-        f"{'it' if len(chosen) == 1 else 'them'} go on."
+    output.write(
+        f"Paused {', '.join(chosen)}. `afterturn queues resume {' '.join(chosen)}` resumes "
+        f"{'it' if len(chosen) == 1 else 'them'}."
     )
 
 
@@ -84,7 +84,7 @@ def resume(
     every: Annotated[bool, typer.Option("--all", help="Every paused queue.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Let paused queues be worked again. What waits there is rung for within half a minute."""
+    """Resume paused queues. Workers are notified of waiting jobs within half a minute."""
     if every == bool(names):
         raise CommandError("name either queues or --all", Exit.USAGE)
     output = Output(as_json=as_json)
@@ -99,11 +99,11 @@ def resume(
         output.document({"resumed": resumed})
         return
     if resumed:
-        output.tell(f"Resumed {', '.join(resumed)}.")
+        output.write(f"Resumed {', '.join(resumed)}.")
     if others := [name for name in chosen if name not in resumed]:
-        output.tell(f"Not paused before: {', '.join(others)}.")
+        output.write(f"Not paused before: {', '.join(others)}.")
     if not chosen:
-        output.tell("No queue was paused.")
+        output.write("No queue was paused.")
 
 
 @application.command(cls=Command)
@@ -133,7 +133,7 @@ def drain(
             with show_progress(output.progress) as progress:
                 running = wait_until_idle(database, progress, seconds=timeout)
         except KeyboardInterrupt:
-            output.notice(f"Interrupted. All queues stay paused; {GO_ON}")
+            output.notice(f"Interrupted. All queues stay paused; {RESUME}")
             raise typer.Exit(Exit.INTERRUPTED) from None
         with database.read() as connection:
             waiting = backlog.measure(connection, database)
@@ -144,12 +144,12 @@ def drain(
     elif running:
         output.notice(
             f"{count(running, 'job')} still running after {timeout:g} s. "
-            f"All queues stay paused; {GO_ON}"
+            f"All queues stay paused; {RESUME}"
         )
     else:
-        output.tell(
+        output.write(
             f"Nothing runs, {count(waiting.due + waiting.waiting, 'job')} waiting. "
-            f"All queues stay paused; {GO_ON}"
+            f"All queues stay paused; {RESUME}"
         )
     if running:
         raise typer.Exit(Exit.FAILED)
@@ -163,11 +163,41 @@ def _note(
 
 
 def _known(names: Sequence[str], known: Collection[str]) -> list[str]:
-    for name in names:
-        if name not in known:
-            near = get_close_matches(name, list(known), n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise CommandError(
-                f"there is no queue {name!r}, known are {', '.join(known)}{hint}", Exit.USAGE
-            )
+    check_names("queue", names, known)
     return list(dict.fromkeys(names))
+
+
+def wait_until_idle(
+    database: Database,
+    progress: Steps,
+    *,
+    seconds: float | None,
+    sleep: Callable[[float], object] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> int:
+    """Wait until no job runs, at most `seconds`, and return how many still run.
+
+    A job whose lease has ended is put back here: with every worker stopped nobody else does that.
+    It takes two counts of none in a row: a worker may be claiming a job just now.
+    """
+    until = None if seconds is None else clock() + seconds
+    shown, idle = -1, 0
+    while True:
+        running = _count_running(database)
+        idle = 0 if running else idle + 1
+        if idle == 2:
+            return 0
+        if running != shown and running:
+            progress.step(f"{count(running, 'job')} still running")
+        shown = running
+        if running and until is not None and clock() >= until:
+            return running
+        sleep(LOOK_SECONDS)
+
+
+def _count_running(database: Database) -> int:
+    with database.read() as connection:
+        if not (running := backlog.running(connection)):
+            return 0
+    with database.write() as connection:
+        return running - jobs.rescue_expired(connection, database)

@@ -8,30 +8,37 @@ from threading import Event
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-from rich.progress import Progress as Bar
 from sqlalchemy.exc import IntegrityError
 
-from afterturn.actor import person
-from afterturn.ages import age_ms
-from afterturn.bulk.estimate import Estimate, estimate
-from afterturn.bulk.tables import (
-    ended_sentence,
-    estimate_document,
+from afterturn.commands.shared import (
+    AllOwners,
+    AsJson,
+    Command,
+    Group,
+    Yes,
+    age_ms,
+    agreed,
+    check_consent,
+)
+from afterturn.compaction.estimate import Estimate, estimate
+from afterturn.compaction.run import open_worker
+from afterturn.compaction.watch import read_run, watch
+from afterturn.exits import CommandError, Exit
+from afterturn.invocation import Invocation, person
+from afterturn.render.bulk import (
+    ESTIMATE,
+    RUN_LISTED,
+    Missed,
+    RunReport,
     run_document,
     show_estimate,
     show_run,
-    show_runs,
+    state_sentence,
 )
-from afterturn.bulk.watch import look_at, watch
-from afterturn.commands.options import AsJson
-from afterturn.compaction.acting import open_shop
-from afterturn.consent import agreed, check_consent
-from afterturn.console import Output
-from afterturn.exits import CommandError, Exit
-from afterturn.invocation import Invocation
-from afterturn.plain_help import Command, Group
-from afterturn.summarisers import LOCAL, summariser_names
+from afterturn.render.console import Output
+from afterturn.render.fields import document, show_table
+from afterturn.render.progress import show_progress
+from afterturn.render.terms import LOCAL, summariser_names
 from storage import audit, bulk_runs
 from storage.audit import AuditAction
 from storage.bulk_runs import Filters, Run, RunState, Tally
@@ -42,8 +49,11 @@ from workers.settings import Settings
 from workers.settings.prices import cost, price_of
 
 MOST_NAMED = 50
-"""Sessions that a report names of those that could not be made smaller."""
+"""Sessions that are named of those that were not made smaller."""
 
+Detach = Annotated[
+    bool, typer.Option("--detach", help="Leave it to the workers, and do not watch.")
+]
 RunNumber = Annotated[
     int | None, typer.Argument(metavar="[RUN]", help="Number of the run. Default: the last one.")
 ]
@@ -59,7 +69,7 @@ def recompact(
         list[str] | None,
         typer.Option(metavar="NAME", help="Only sessions of this source; may be given again."),
     ] = None,
-    all_owners: Annotated[bool, typer.Option("--all-owners", help="Whoever owns them.")] = False,
+    all_owners: AllOwners = False,
     older_than: Annotated[
         str | None,
         typer.Option(metavar="AGE", help="Only those that were idle so long, such as 90d or 12h."),
@@ -83,22 +93,20 @@ def recompact(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what it would take, and change nothing.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before it acts.")] = False,
-    detach: Annotated[
-        bool, typer.Option("--detach", help="Leave it to the workers, and do not watch.")
-    ] = False,
+    yes: Yes = False,
+    detach: Detach = False,
     as_json: AsJson = False,
 ) -> None:
-    """Summarise many sessions again, one after another, behind whatever people wait for.
+    """Summarise many old sessions, one after another, with a lower priority than other work.
 
     Shows first what it would take; then asks. Workers do the work (queue recompact), and go on
-    when this terminal is closed; Ctrl-C stops the run. It goes on where it was with `resume`, and
-    does each session once. A session that no summary can be had of stays as it is.
+    when this terminal is closed; Ctrl-C stops the run. `resume` goes on where it was; each session
+    is done once. A session whose summary fails stays as it is.
     """
     if context.invoked_subcommand is not None:
         return
     output = Output(as_json=as_json)
-    check_consent("recompact", preview=dry_run, yes=yes, as_json=as_json)
+    check_consent("recompact", preview=dry_run, yes=yes, as_json=as_json, option="--dry-run")
     invocation = Invocation.of(context)
     owner = None if all_owners else invocation.owner
     filters = Filters(
@@ -115,12 +123,12 @@ def recompact(
             Exit.CONFIGURATION,
         )
     with invocation.database() as (database, _):
-        seen = _estimate(invocation, database, output, filters, owner)
+        planned = (_estimate(invocation, database, output, filters, owner), filters, owner)
         if not as_json:
-            show_estimate(output, seen, filters, owner)
-        if dry_run or not seen.matched:
+            show_estimate(output, planned)
+        if dry_run or not planned[0].matched:
             if as_json:
-                output.document({"estimate": estimate_document(seen, filters, owner), "run": None})
+                output.document({"estimate": document(ESTIMATE, planned), "run": None})
             return
         if not yes and not agreed(output, "Begin now?"):
             return
@@ -132,41 +140,42 @@ def recompact(
             pace_ms=0 if per_minute is None else max(1, round(60_000 / per_minute)),
         )
         if not as_json:
-            output.tell(f"Run {run.id} has begun.")
+            output.write(f"Run {run.id} has begun.")
         if detach:
             recompaction.feed(database, actor=person())
-            _conclude(output, database, settings, *look_at(database, run.id))
+            _show(output, _report(database, settings, run.id))
             return
-        _see_through(output, database, settings, run.id)
+        _watch_or_stop(output, database, settings, run.id)
 
 
 @application.command("watch", cls=Command)
 def watch_(context: typer.Context, run: RunNumber = None, *, as_json: AsJson = False) -> None:
-    """Show how far a run is until it ends. Ctrl-C ends the watching, not the run."""
+    """Show the progress of a run until it ends. Ctrl-C ends the watching, not the run."""
     output = Output(as_json=as_json)
     with Invocation.of(context).database() as (database, settings):
         number = _number(database, run)
         try:
-            seen = watch(database, settings, number, output.progress, actor=person())
+            watch(database, settings, number, output.progress, actor=person())
         except KeyboardInterrupt:
             output.notice(f"Run {number} goes on; `afterturn recompact stop {number}` stops it.")
             raise typer.Exit(Exit.INTERRUPTED) from None
-        _conclude(output, database, settings, *seen)
+        _show(output, _report(database, settings, number))
 
 
 @application.command(cls=Command)
 def stop(context: typer.Context, run: RunNumber = None, *, as_json: AsJson = False) -> None:
-    """Begin no more sessions of a run. Those that workers have begun come to their end."""
+    """Begin no more sessions of a run. Those that workers have begun are finished."""
     output = Output(as_json=as_json)
     with Invocation.of(context).database() as (database, settings):
         number = _number(database, run)
         _stop(database, number)
-        seen = look_at(database, number)
+        seen = _report(database, settings, number)
         if as_json:
-            _conclude(output, database, settings, *seen)
+            _show(output, seen)
             return
-        output.tell(
-            ended_sentence(*seen), f"`afterturn recompact resume {number}` goes on where it was."
+        output.write(
+            state_sentence(seen.run, seen.tally),
+            f"`afterturn recompact resume {number}` goes on where it was.",
         )
 
 
@@ -176,26 +185,24 @@ def resume(
     run: RunNumber = None,
     *,
     failed: Annotated[
-        bool, typer.Option("--failed", help="Try once more those that came to nothing.")
+        bool, typer.Option("--failed", help="Try those once more that failed.")
     ] = False,
-    detach: Annotated[
-        bool, typer.Option("--detach", help="Leave it to the workers, and do not watch.")
-    ] = False,
+    detach: Detach = False,
     as_json: AsJson = False,
 ) -> None:
-    """Let a run go on that was stopped. Sessions that are settled stay so, but for --failed."""
+    """Go on with a run that was stopped. Settled sessions stay so, except with --failed."""
     output = Output(as_json=as_json)
     with Invocation.of(context).database() as (database, settings):
         number = _number(database, run)
         with database.read() as connection:
             outcomes = bulk_runs.tally(connection, number).outcomes
         again = [outcome for outcome in outcomes if outcome not in GOOD] if failed else []
-        _in_words(lambda: recompaction.resume(database, number, actor=person(), again=again))
+        _check_state(lambda: recompaction.resume(database, number, actor=person(), again=again))
         if detach:
             recompaction.feed(database, actor=person())
-            _conclude(output, database, settings, *look_at(database, number))
+            _show(output, _report(database, settings, number))
             return
-        _see_through(output, database, settings, number)
+        _watch_or_stop(output, database, settings, number)
 
 
 @application.command("list", cls=Command)
@@ -210,23 +217,21 @@ def list_(
     with Invocation.of(context).database() as (database, settings):
         with database.read() as connection:
             numbers = [run.id for run in bulk_runs.newest(connection, limit=limit)]
-        seen = [look_at(database, number) for number in numbers]
-        if as_json:
-            documents = [_document(database, settings, *one) for one in seen]
-            output.document({"runs": documents})
-            return
-    if seen:
-        show_runs(output, seen)
+        seen = [_report(database, settings, number) for number in numbers]
+    if as_json:
+        output.document({"runs": [run_document(one) for one in seen]})
+    elif seen:
+        show_table(output, RUN_LISTED, [(one.run, one.tally) for one in seen])
     else:
         output.notice("There was no run yet.")
 
 
 @application.command(cls=Command)
 def show(context: typer.Context, run: RunNumber = None, *, as_json: AsJson = False) -> None:
-    """Show what came of a run so far."""
+    """Show the state of a run and its results so far."""
     output = Output(as_json=as_json)
     with Invocation.of(context).database() as (database, settings):
-        _conclude(output, database, settings, *look_at(database, _number(database, run)))
+        _show(output, _report(database, settings, _number(database, run)))
 
 
 def _estimate(
@@ -238,18 +243,16 @@ def _estimate(
 ) -> Estimate:
     source = invocation.source()
     local = summariser_names(source.current(), os.environ) == [LOCAL]
-    parts = (TextColumn("looking at sessions"), BarColumn(), MofNCompleteColumn())
     with (
-        open_shop(database, source, os.environ, Event()) as shop,
-        Bar(*parts, console=output.notices, transient=True) as bar,
+        open_worker(database, source, os.environ, Event()) as worker,
+        show_progress(output.notices, seconds=None) as progress,
     ):
-        task = bar.add_task("")
         return estimate(
-            shop,
+            worker,
             filters,
             owner=owner,
             local=local,
-            told=lambda done, of: bar.update(task, completed=done, total=of),
+            on_progress=lambda done, of: progress.bar("estimating", done, of, "sessions"),
         )
 
 
@@ -287,24 +290,22 @@ def _begin(
         ) from None
 
 
-def _see_through(output: Output, database: Database, settings: Settings, number: int) -> None:
+def _watch_or_stop(output: Output, database: Database, settings: Settings, number: int) -> None:
     try:
-        seen = watch(database, settings, number, output.progress, actor=person())
+        watch(database, settings, number, output.progress, actor=person())
     except KeyboardInterrupt:
         _stop(database, number)
-        seen = look_at(database, number)
-        output.notice(
-            f"Interrupted. {ended_sentence(*seen)} `afterturn recompact resume {number}` goes on."
-        )
+        sentence = state_sentence(*read_run(database, number))
+        output.notice(f"Interrupted. {sentence} `afterturn recompact resume {number}` goes on.")
         raise typer.Exit(Exit.INTERRUPTED) from None
-    _conclude(output, database, settings, *seen)
+    _show(output, _report(database, settings, number))
 
 
 def _stop(database: Database, number: int) -> None:
-    _in_words(lambda: recompaction.stop(database, number, actor=person()))
+    _check_state(lambda: recompaction.stop(database, number, actor=person()))
 
 
-def _in_words(act: Callable[[], int]) -> None:
+def _check_state(act: Callable[[], int]) -> None:
     try:
         act()
     except RunStateError as error:
@@ -326,7 +327,7 @@ def _number(database: Database, given: int | None) -> int:
 
 def _cost(settings: Settings, tally: Tally) -> float | None:
     if not tally.prompt_tokens + tally.completion_tokens:
-        # Nobody was asked but the built-in summariser.
+        # No model was asked: the built-in summariser costs nothing.
         return 0.0
     price = price_of(settings.prices, settings.auxiliary.compression.model)
     if price is None:
@@ -334,30 +335,24 @@ def _cost(settings: Settings, tally: Tally) -> float | None:
     return cost(price, prompt_tokens=tally.prompt_tokens, answer_tokens=tally.completion_tokens)
 
 
-def _document(database: Database, settings: Settings, run: Run, tally: Tally) -> dict[str, object]:
+def _report(database: Database, settings: Settings, number: int) -> RunReport:
+    run, tally = read_run(database, number)
     with database.read() as connection:
-        left = bulk_runs.unsuccessful(connection, run.id, good=GOOD, limit=MOST_NAMED)
-    return run_document(
-        run, tally, left, cost=_cost(settings, tally), currency=settings.prices.currency
+        missed = bulk_runs.unsuccessful(connection, run.id, good=GOOD, limit=MOST_NAMED)
+    return RunReport(
+        run,
+        tally,
+        [Missed(*one) for one in missed],
+        cost=_cost(settings, tally),
+        currency=settings.prices.currency,
     )
 
 
-def _conclude(
-    output: Output, database: Database, settings: Settings, run: Run, tally: Tally
-) -> None:
-    """Write what came of a run; exit code 1 where it is done and sessions came to nothing."""
-    with database.read() as connection:
-        left = bulk_runs.unsuccessful(connection, run.id, good=GOOD, limit=MOST_NAMED)
+def _show(output: Output, seen: RunReport) -> None:
+    """Write the state of a run; exit code 1 if it is done and sessions failed."""
     if output.as_json:
-        output.document(_document(database, settings, run, tally))
+        output.document(run_document(seen))
     else:
-        show_run(
-            output,
-            run,
-            tally,
-            left,
-            cost=_cost(settings, tally),
-            currency=settings.prices.currency,
-        )
-    if left and run.state is RunState.DONE:
+        show_run(output, seen)
+    if seen.missed and seen.run.state is RunState.DONE:
         raise typer.Exit(Exit.FAILED)

@@ -7,12 +7,10 @@ from typing import Annotated
 
 import typer
 
-from afterturn.ages import moment_before
-from afterturn.commands.options import AsJson
-from afterturn.console import Output
+from afterturn.commands.shared import AllOwners, AsJson
 from afterturn.exits import CommandError, Exit
-from afterturn.invocation import Invocation
-from afterturn.lookup import find_session
+from afterturn.invocation import Invocation, find_session, moment_before
+from afterturn.render.console import Output
 from afterturn.reporting.page import overall_page, session_page
 from afterturn.reporting.reading import read_many, read_session
 from afterturn.reporting.terminal import (
@@ -35,7 +33,7 @@ def report(
         Path | None,
         typer.Option(metavar="FILE", help="Write a page with charts too; it needs no network."),
     ] = None,
-    all_owners: Annotated[bool, typer.Option("--all-owners", help="Whoever owns them.")] = False,
+    all_owners: AllOwners = False,
     limit: Annotated[
         int,
         typer.Option(min=1, max=100_000, help="Sessions at most, those that saved most in front."),

@@ -1,27 +1,38 @@
-"""`afterturn runs`: what passes were made, and what came of them."""
+"""`afterturn runs`: the attempts of passes and their outcomes."""
 
 from __future__ import annotations
 
 import json
-import time
-from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from afterturn.ages import age_ms, moment_before
-from afterturn.commands.options import AsJson
-from afterturn.console import Output
-from afterturn.invocation import Invocation
-from afterturn.lookup import find_session
-from afterturn.terms import attempt_name, outcome_name
-from afterturn.words import cell, columns, duration, moment, moment_utc, number
+from afterturn.commands.shared import PAGE, AllOwners, AsJson, Follow, Limit, age_ms, follow
+from afterturn.invocation import Invocation, find_session, moment_before
+from afterturn.render.console import Output
+from afterturn.render.fields import (
+    ID,
+    MOMENT,
+    SERIAL,
+    Field,
+    Fields,
+    document,
+    documents,
+    show_table,
+)
+from afterturn.render.sessions import attempt_fields
+from afterturn.render.terms import attempt_name, outcome_name
+from afterturn.render.words import duration, moment, number
 from storage import activity
 from storage.activity import TryRecord, WhichTries
-from storage.engine import Database
 
-FOLLOW_SECONDS = 1.0
-_PAGE = 500
+RUN: Fields[TryRecord] = (
+    Field("id", "no.", lambda one: one.id, SERIAL, priority=3),
+    Field("at", "at", lambda one: one.at, MOMENT, priority=1),
+    Field("owner", "owner", lambda one: one.owner, ID),
+    Field("session", "session", lambda one: one.session, ID),
+    *attempt_fields(lambda one: one.attempt),
+)
 
 
 def runs(
@@ -36,27 +47,27 @@ def runs(
     ] = None,
     trigger: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Only what this asked for, such as manual, recompact."),
+        typer.Option(metavar="NAME", help="Only those that this asked for, such as manual."),
     ] = None,
     outcome: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Only what came to this, such as compacted or failed."),
+        typer.Option(
+            metavar="NAME", help="Only those with this outcome, such as compacted or failed."
+        ),
     ] = None,
     failed: Annotated[bool, typer.Option("--failed", help="Only those that failed.")] = False,
     since: Annotated[
-        str | None, typer.Option(metavar="AGE", help="Only the last time, such as 12h.")
+        str | None, typer.Option(metavar="AGE", help="Only those since, such as 12h.")
     ] = None,
-    all_owners: Annotated[bool, typer.Option("--all-owners", help="Whoever owns them.")] = False,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many of the last ones.")] = 30,
+    all_owners: AllOwners = False,
+    limit: Limit = 30,
     before: Annotated[
         int | None, typer.Option(min=1, metavar="NO", help="The page before this number.")
     ] = None,
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with new ones until Ctrl-C.")
-    ] = False,
+    following: Follow = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the tries of passes, the newest last: what asked for it, what came of it, what it took.
+    """List the attempts of passes, the newest last: what asked for each, its outcome and its cost.
 
     With --follow and --json each is a JSON document on a line of its own.
     """
@@ -77,86 +88,38 @@ def runs(
                 else moment_before(connection, database, age_ms(since, "--since")),
             )
             found = activity.newest(connection, which, before=before, limit=limit)[::-1]
-        if as_json and not follow:
-            output.document({"runs": [try_document(one) for one in found]})
-            return
-        if not follow:
-            if found:
-                _table(output, found, named=session is None, owners=all_owners)
+        if not following:
+            if as_json:
+                output.document({"runs": documents(RUN, found)})
+            elif found:
+                hidden = [*([] if all_owners else ["owner"]), *(["session"] if session else [])]
+                show_table(output, RUN, found, without=hidden)
             else:
                 output.notice("There are no such passes.")
             return
+
+        def read(last: int) -> list[TryRecord]:
+            with database.read() as connection:
+                return activity.after(connection, which, number=last, limit=PAGE)
+
+        def show(one: TryRecord) -> None:
+            if as_json:
+                output.text(json.dumps(document(RUN, one)) + "\n")
+            else:
+                output.write(_line(one))
+
         for one in found:
-            _line(output, one)
-        try:
-            _follow(output, database, which, found[-1].id if found else 0)
-        except KeyboardInterrupt:
-            return
+            show(one)
+        last = found[-1].id if found else 0
+        follow(read, show, last=last, number=lambda one: one.id)
 
 
-def try_document(one: TryRecord) -> dict[str, Any]:
-    """A try for programs."""
-    return {
-        "id": one.id,
-        "at": moment_utc(one.at),
-        "owner": one.owner,
-        "session": one.session,
-        **asdict(one.attempt),
-        "occupancy": one.attempt.occupancy,
-    }
-
-
-def _table(output: Output, found: list[TryRecord], *, named: bool, owners: bool) -> None:
-    rows = [_cells(one, named=named, owners=owners) for one in found]
-    table = columns(*rows[0])
-    for row in rows:
-        table.add_row(*map(cell, row.values()))
-    output.show(table)
-
-
-def _cells(one: TryRecord, *, named: bool, owners: bool) -> dict[str, str]:
+def _line(one: TryRecord) -> str:
     attempt = one.attempt
-    line = {">no.": str(one.id), "at": moment(one.at)}
-    if owners:
-        line["owner"] = one.owner
-    if named:
-        line["session"] = one.session
-    tokens = (attempt.prompt_tokens or 0) + (attempt.completion_tokens or 0)
-    return line | {
-        "pass": attempt_name(attempt.kind, attempt.trigger),
-        "outcome": _outcome(one),
-        ">live before": number(attempt.tokens_before),
-        ">after": number(attempt.tokens_after),
-        ">asked": number(tokens) if attempt.requests else "",
-        "model": attempt.model,
-        ">took": duration(attempt.total_ms),
-    }
-
-
-def _line(output: Output, one: TryRecord) -> None:
-    if output.as_json:
-        output.text(json.dumps(try_document(one)) + "\n")
-        return
-    attempt = one.attempt
-    output.tell(
+    error = f" ({attempt.error_class})" if attempt.error_class else ""
+    return (
         f"{one.id:>6}  {moment(one.at)}  {one.session}  "
-        f"{attempt_name(attempt.kind, attempt.trigger)}: {_outcome(one)}, "
+        f"{attempt_name(attempt.kind, attempt.trigger)}: {outcome_name(attempt.outcome)}{error}, "
         f"{number(attempt.tokens_before)} → {number(attempt.tokens_after)} tokens, "
         f"{duration(attempt.total_ms)}"
     )
-
-
-def _outcome(one: TryRecord) -> str:
-    error = f" ({one.attempt.error_class})" if one.attempt.error_class else ""
-    return outcome_name(one.attempt.outcome) + error
-
-
-def _follow(output: Output, database: Database, which: WhichTries, last: int) -> None:
-    while True:
-        with database.read() as connection:
-            found = activity.after(connection, which, number=last, limit=_PAGE)
-        for one in found:
-            last = one.id
-            _line(output, one)
-        if len(found) < _PAGE:
-            time.sleep(FOLLOW_SECONDS)

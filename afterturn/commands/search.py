@@ -6,19 +6,91 @@ from typing import Annotated, Any
 
 import typer
 
-from afterturn.actor import person
-from afterturn.commands.options import AsJson
-from afterturn.console import Output
+from afterturn.commands.shared import AsJson
 from afterturn.exits import CommandError, Exit
-from afterturn.invocation import Invocation
-from afterturn.lookup import find_session
-from afterturn.search_documents import found_document, page_document, sessions_document
-from afterturn.search_view import browse_table, hit_blocks, scroll_blocks
+from afterturn.invocation import Invocation, find_session, person
+from afterturn.render.console import Output
+from afterturn.render.fields import (
+    ID,
+    MOMENT,
+    NUMBER,
+    Field,
+    Fields,
+    document,
+    documents,
+    for_programs,
+    show_table,
+    within,
+)
+from afterturn.render.transcript import cut, hit_blocks, scroll_blocks
 from producers.arguments import RequestError
 from producers.recall import check_roles, discover_caught_up, read_place, read_time
 from storage import search as recall
 from storage.engine import Database
-from storage.search import ROLES, Found, Scope, SearchMarkError
+from storage.search import (
+    ROLES,
+    BrowsePage,
+    Found,
+    Hit,
+    Line,
+    Scope,
+    Scrolled,
+    SearchMarkError,
+    SessionFacts,
+)
+
+SESSION: Fields[SessionFacts] = (
+    Field("active_at", "last active", lambda one: one.active_at, MOMENT),
+    Field("id", "session", lambda one: one.id, ID),
+    Field("title", "title", lambda one: one.title, text=lambda one: one.title or "", priority=1),
+    Field("source", "source", lambda one: one.source, priority=2),
+    *for_programs("owner"),
+    Field("started_at", None, lambda one: one.started_at, MOMENT),
+)
+
+BROWSED: Fields[Any] = (
+    *within(lambda one: one.session, SESSION),
+    Field("messages", "messages", lambda one: one.messages, NUMBER, priority=3),
+    Field("first_request", "first request", lambda one: one.first_request,
+          text=lambda one: cut(" ".join((one.first_request or "").split()), 60)),
+)  # fmt: skip
+
+LINE: Fields[Line] = (
+    *for_programs("message_id", "position", "role", "text", "archived"),
+    Field("at", None, lambda one: one.at, MOMENT),
+)
+
+COVERING: Fields[Any] = for_programs("summary_id", "kind", "text")
+
+HIT: Fields[Hit] = (
+    Field("session", None, lambda one: document(SESSION, one.session)),
+    *for_programs("message_id", "summary_id", "position", "role", "archived", "score"),
+    Field("at", None, lambda one: one.at, MOMENT),
+    Field("all_words", None, lambda one: one.whole),
+    Field("excerpt", None, lambda one: one.excerpt.text),
+    Field("marks", None, lambda one: [list(mark) for mark in one.excerpt.marks]),
+    Field("covered_by", None, lambda one: one.covered_by and document(COVERING, one.covered_by)),
+    Field("window", None, lambda one: documents(LINE, one.window)),
+    Field("opening", None, lambda one: documents(LINE, one.opening)),
+    Field("ending", None, lambda one: documents(LINE, one.ending)),
+)
+
+FOUND: Fields[Found] = (
+    Field("hits", None, lambda one: documents(HIT, one.hits)),
+    Field("next", None, lambda one: one.next),
+    Field("notes", None, lambda one: list(one.notes)),
+)
+
+SCROLLED: Fields[Scrolled] = (
+    Field("session", None, lambda one: document(SESSION, one.session)),
+    Field("messages", None, lambda one: documents(LINE, one.lines)),
+    *for_programs("before", "behind"),
+)
+
+PAGE: Fields[BrowsePage] = (
+    Field("sessions", None, lambda one: documents(BROWSED, one.sessions)),
+    Field("next", None, lambda one: None if one.next is None else f"{one.next[0]}-{one.next[1]}"),
+)
 
 
 def search(
@@ -54,11 +126,11 @@ def search(
         str | None, typer.Option(metavar="MARK", help="The next page: what the last one ended on.")
     ] = None,
     all_owners: Annotated[
-        bool, typer.Option("--all-owners", help="Whoever owns them. This is logged.")
+        bool, typer.Option("--all-owners", help="Sessions of every owner. This is recorded.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Search what was ever said, live and archived; rewound messages are never found."""
+    """Search all messages, live and archived; rewound ones are never found."""
     invocation, output = Invocation.of(context), Output(as_json=as_json)
     with invocation.database() as (database, _):
         try:
@@ -117,7 +189,7 @@ def _key(database: Database, owner: str, session: str | None) -> int | None:
 
 def _show(output: Output, found: Found, window: int, *, all_owners: bool) -> None:
     if output.as_json:
-        output.document(found_document(found))
+        output.document(document(FOUND, found))
         return
     for note in found.notes:
         output.notice(f"Note: {note}.", style="yellow")
@@ -149,7 +221,7 @@ def _scroll(
             Exit.NOT_FOUND,
         )
     if output.as_json:
-        output.document(page_document(page))
+        output.document(document(SCROLLED, page))
         return
     output.show(*scroll_blocks(page))
     for word, place in (("Before", page.before), ("Behind", page.behind)):
@@ -172,11 +244,11 @@ def _browse(
         raise CommandError("--all-owners needs a QUERY; see `sessions list`", Exit.USAGE)
     found = recall.browse(database, scope, limit=limit, after=read_place(page))
     if output.as_json:
-        output.document(sessions_document(found))
+        output.document(document(PAGE, found))
         return
     if not found.sessions:
         output.notice("There are no sessions here.")
         return
-    output.show(browse_table(found))
+    show_table(output, BROWSED, found.sessions)
     if found.next:
         output.notice(f"More: afterturn search --page {found.next[0]}-{found.next[1]}", style="dim")

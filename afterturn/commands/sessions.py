@@ -1,4 +1,4 @@
-"""`afterturn sessions list` and `afterturn sessions show`."""
+"""`sessions`, `context`, `output` and `undo`: look at a session, and take a compaction back."""
 
 from __future__ import annotations
 
@@ -6,16 +6,32 @@ from typing import Annotated
 
 import typer
 
-from afterturn.commands.options import AsJson, SessionId
-from afterturn.console import Output
+from afterturn.commands.shared import AllOwners, AsJson, Command, Group, SessionId
 from afterturn.exits import CommandError, Exit
-from afterturn.invocation import Invocation
+from afterturn.invocation import Invocation, find_session
 from afterturn.overview import Fullness, read_overview
-from afterturn.plain_help import Command, Group
-from afterturn.session_documents import overview_document, session_document
-from afterturn.session_tables import show_list, show_one
-from storage import sessions
+from afterturn.render.console import Output, plain
+from afterturn.render.fields import documents, show_table
+from afterturn.render.sessions import (
+    SESSION,
+    SUMMARY,
+    Listed,
+    overview_document,
+    show_overview,
+)
+from afterturn.render.terms import summary_name
+from afterturn.render.transcript import blocks
+from afterturn.render.words import count, number
+from producers import Gateway, HandleError, OutputNotFound
+from storage import sessions, summaries
 from storage.sessions import SessionRecord
+from storage.summaries import SummaryKind
+from storage.undo import Undone
+from workers.rendering import Dialect
+
+Handle = Annotated[
+    str, typer.Argument(metavar="HANDLE", help="As it stands at the end of a note: out-12-345.")
+]
 
 application = typer.Typer(
     cls=Group, help="List the stored sessions, or look at one.", no_args_is_help=True
@@ -31,7 +47,7 @@ def list_(
     before: Annotated[
         str | None, typer.Option(metavar="MARK", help="The next page: what the last one ended on.")
     ] = None,
-    all_owners: Annotated[bool, typer.Option("--all-owners", help="Whoever owns them.")] = False,
+    all_owners: AllOwners = False,
     as_json: AsJson = False,
 ) -> None:
     """List sessions, the last active ones first."""
@@ -46,15 +62,15 @@ def list_(
             before=place,
         )
     page, mark = page[:limit], _mark(page[limit - 1]) if len(page) > limit else None
-    lines = [(record, Fullness.of(record, settings.compression)) for record in page]
+    listed = [Listed(record, Fullness.of(record, settings.compression)) for record in page]
     if as_json:
-        output.document({"sessions": [session_document(*line) for line in lines], "next": mark})
+        output.document({"sessions": documents(SESSION, listed), "next": mark})
         return
     if not page:
         owner = "" if all_owners else f" of owner {invocation.owner!r}"
         output.notice(f"There are no sessions{owner} here.")
         return
-    show_list(output, lines, all_owners=all_owners)
+    show_table(output, SESSION, listed, without=() if all_owners else ("owner",))
     if mark:
         output.notice(f"More: afterturn sessions list --before {mark}", style="dim")
 
@@ -68,7 +84,7 @@ def show(
     ] = 10,
     as_json: AsJson = False,
 ) -> None:
-    """Show a session: how full it is, what was done to it, what is to be done."""
+    """Show a session: how full it is, its last passes, its open jobs."""
     invocation, output = Invocation.of(context), Output(as_json=as_json)
     with invocation.database() as (database, settings):
         overview = read_overview(
@@ -80,8 +96,8 @@ def show(
         )
     if as_json:
         output.document(overview_document(overview))
-        return
-    show_one(output, overview)
+    else:
+        show_overview(output, overview)
 
 
 def _mark(record: SessionRecord) -> str:
@@ -96,3 +112,104 @@ def _read_mark(text: str) -> tuple[int, int]:
             f"--before {text!r} is no mark; pass what the last page ended on", Exit.USAGE
         ) from None
     return active_at, key
+
+
+def context(
+    context: typer.Context,
+    session: SessionId,
+    dialect: Annotated[
+        Dialect, typer.Option(help="Which provider's rules the view has to meet.")
+    ] = Dialect.OPENAI,
+    as_json: AsJson = False,
+) -> None:
+    """Print what a model would be sent now: the live view of a session."""
+    invocation, output = Invocation.of(context), Output(as_json=as_json)
+    with invocation.database() as (database, settings):
+        with Gateway(settings, owner=invocation.owner, database=database) as gateway:
+            view = gateway.load_context(session, dialect=dialect)
+        with database.read() as connection:
+            record = find_session(connection, owner=invocation.owner, session_id=session)
+            shown = summaries.all_live(connection, record.key)
+    if as_json:
+        output.document(
+            {
+                "session": session,
+                "dialect": view.dialect,
+                "tokens": view.tokens,
+                "revision": view.revision,
+                "omitted": view.omitted,
+                "system": view.system,
+                "messages": view.messages,
+                "summaries": documents(SUMMARY, shown),
+            }
+        )
+        return
+    system = [{"role": "system", "content": view.system}] if view.system else []
+    output.show(*blocks([*system, *view.messages]))
+    kinds = "".join(f"; shows a {summary_name(one.kind)}" for one in shown)
+    output.notice(
+        f"{count(len(view.messages), 'message')}, about {number(view.tokens)} tokens, "
+        f"revision {view.revision}{kinds}",
+        style="dim",
+    )
+
+
+def output(context: typer.Context, handle: Handle, as_json: AsJson = False) -> None:
+    """Print the tool output or the arguments that a note in the context stands for."""
+    output = Output(as_json=as_json)
+    with Invocation.of(context).gateway() as gateway:
+        try:
+            found = gateway.fetch_output(handle)
+        except HandleError as error:
+            raise CommandError(str(error), Exit.USAGE) from None
+        except OutputNotFound as error:
+            message = f"{error}; --owner names another owner"
+            raise CommandError(message, Exit.NOT_FOUND) from None
+    if as_json:
+        output.document(
+            {
+                "handle": found.handle,
+                "session": found.session_id,
+                "position": found.position,
+                "pruned": found.pruned,
+                "text": found.text,
+                "message": found.message,
+            }
+        )
+    elif output.results.is_terminal:
+        output.show(plain(found.text))
+    else:
+        # For a program or a file: as it was stored.
+        output.text(f"{found.text}\n")
+
+
+def undo(context: typer.Context, session: SessionId, as_json: AsJson = False) -> None:
+    """Take back the last compaction of a session. Its automatic passes wait for the next turn."""
+    output = Output(as_json=as_json)
+    with Invocation.of(context).gateway() as gateway:
+        undone = gateway.undo(session)
+    if as_json:
+        document = undone and {
+            "summary": undone.summary_id,
+            "kind": undone.kind,
+            "rows_restored": undone.rows_restored,
+        }
+        output.document({"session": session, "undone": document})
+    elif undone is None:
+        output.write("There is no compaction to take back.")
+    else:
+        output.write(_undone(undone), "Automatic passes of this session wait for its next turn.")
+
+
+def _undone(undone: Undone) -> str:
+    match undone.kind:
+        case SummaryKind.HEALED:
+            restored = "the placeholder"
+        case SummaryKind.DEFRAG:
+            restored = "the longer one before it"
+        case _:
+            restored = count(undone.rows_restored, "row")
+    return (
+        f"Took back summary {undone.summary_id} ({summary_name(undone.kind)}); {restored} came "
+        "back into the live view."
+    )

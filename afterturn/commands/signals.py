@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from afterturn.commands.options import AsJson
-from afterturn.console import Output
-from afterturn.invocation import Invocation
-from afterturn.lookup import find_session
-from afterturn.signal_words import signal_sentence
-from afterturn.words import cell, moment
+from afterturn.commands.shared import AsJson, Follow
+from afterturn.invocation import Invocation, find_session
+from afterturn.render.console import Output
+from afterturn.render.fields import cell
+from afterturn.render.sentences import signal_sentence
+from afterturn.render.words import moment
 from storage import signals as stored
 from storage.signals import Signal, to_json
 
@@ -24,19 +24,17 @@ def signals(
         str | None, typer.Argument(metavar="[SESSION]", help="Only those of this session.")
     ] = None,
     *,
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with new ones until Ctrl-C.")
-    ] = False,
+    follow: Follow = False,
     limit: Annotated[int, typer.Option(min=0, max=10_000, help="How many of the last ones.")] = 20,
     after: Annotated[
         int | None, typer.Option(min=0, metavar="ID", help="The first ones behind this id instead.")
     ] = None,
     loud: Annotated[
-        bool, typer.Option("--loud", help="Only those that a gateway is to tell its user.")
+        bool, typer.Option("--loud", help="Only those that a gateway shows its user.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print what gateways were told: compactions, failures, cooldowns, placeholders, resets.
+    """Print the signals for gateways: compactions, failures, cooldowns, placeholders, resets.
 
     With --follow and --json each is a JSON document on a line of its own.
     """
@@ -88,7 +86,7 @@ def _show(output: Output, signal: Signal) -> None:
     style = "dim" if signal.quiet else ""
     cells = (f"{signal.id:>6}", moment(signal.at), signal.session_id, signal_sentence(signal))
     if not output.results.is_terminal:
-        output.tell("  ".join(cells))
+        output.write("  ".join(cells))
         return
     line = Table.grid(padding=(0, 2))
     for _ in cells[:-1]:

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict
-from typing import Any
 
 import typer
 from rich.text import Text
 
-from afterturn.bulk.tables import filter_words
-from afterturn.commands.options import AsJson
-from afterturn.console import Output
+from afterturn.commands.shared import AsJson
 from afterturn.doctor.finding import Finding, Status
 from afterturn.exits import Exit
 from afterturn.invocation import Invocation
 from afterturn.overall import Overall, look
 from afterturn.queue_look import queues_document, show_queues
-from afterturn.terms import outcome_name
-from afterturn.words import count, duration, facts, number
+from afterturn.render.bulk import filter_words
+from afterturn.render.console import Output
+from afterturn.render.fields import (
+    Field,
+    Fields,
+    document,
+    documents,
+    for_people,
+    for_programs,
+    lines,
+)
+from afterturn.render.terms import outcome_name
+from afterturn.render.words import count, duration, number
+from storage.bulk_runs import Run, Tally
 
 _MARKS = {
     Status.OK: ("ok  ", "green"),
@@ -31,14 +40,14 @@ _MOST_OUTCOMES = 5
 def status(context: typer.Context, as_json: AsJson = False) -> None:
     """Show on one screen whether everything is up, what is due, and what is stuck.
 
-    Asks no model and changes nothing; `afterturn doctor` looks deeper. Exit code 1 when something
-    should be looked at.
+    Asks no model and changes nothing; `afterturn doctor` checks more. Exit code 1 when something
+    needs attention.
     """
     output = Output(as_json=as_json)
     with Invocation.of(context).database() as (database, settings):
         seen = look(database, settings, os.environ)
     if as_json:
-        output.document(_document(seen))
+        output.document({**document(STATUS, seen), **queues_document(list(seen.queues), None)})
     else:
         _show(output, seen)
     if not seen.well:
@@ -50,85 +59,69 @@ def _show(output: Output, seen: Overall) -> None:
         mark, style = _MARKS[finding.status]
         output.show(Text.assemble((mark, style), f"  {finding.check:<14}  {finding.detail}"))
     show_queues(output, list(seen.queues), None)
-    stock, lately = seen.stock, seen.lately
-    output.show(
-        facts(
-            [
-                (
-                    "sessions",
-                    f"{number(stock.sessions)}, {number(stock.active)} active within a day; "
-                    f"{number(stock.live_tokens)} live tokens, {number(stock.tokens_saved)} saved "
-                    f"by {count(stock.passes, 'pass', 'passes')}",
-                ),
-                ("last hour", _outcomes(seen)),
-                (
-                    "models",
-                    f"{count(lately.requests, 'request')}, {number(lately.prompt_tokens)} tokens "
-                    f"sent, {number(lately.completion_tokens)} answered"
-                    + (
-                        f"; {duration(lately.model_ms_p50)} in the middle, "
-                        f"{duration(lately.model_ms_most or 0)} at most"
-                        if lately.model_ms_p50 is not None
-                        else ""
-                    ),
-                ),
-                *_bulk(seen),
-            ]
-        )
-    )
+    output.show(lines(STATUS, seen))
     for finding in seen.troubles:
-        output.tell(f"{finding.check}: {finding.advice}", style="yellow")
+        output.write(f"{finding.check}: {finding.advice}", style="yellow")
     if seen.well:
-        output.tell("All is well.", style="green")
+        output.write("All is well.", style="green")
 
 
 def _outcomes(seen: Overall) -> str:
     found = list(seen.lately.outcomes.items())
     if not found:
         return "no pass"
-    told = [f"{number(many)} {outcome_name(name)}" for name, many in found[:_MOST_OUTCOMES]]
+    words = [f"{number(many)} {outcome_name(name)}" for name, many in found[:_MOST_OUTCOMES]]
     others = sum(many for _, many in found[_MOST_OUTCOMES:])
-    return ", ".join(told + ([f"{number(others)} others"] if others else []))
+    return ", ".join(words + ([f"{number(others)} others"] if others else []))
 
 
-def _bulk(seen: Overall) -> list[tuple[str, str]]:
-    if seen.run is None:
-        return []
-    run, tally = seen.run
-    return [
-        (
-            "bulk run",
-            f"{run.id} is {run.state.value}: {number(tally.settled)} of {number(run.sessions)} "
-            f"settled; {filter_words(run.filters, run.owner)}",
-        )
-    ]
+def _models(seen: Overall) -> str:
+    lately = seen.lately
+    times = (
+        f"; {duration(lately.model_ms_p50)} median, {duration(lately.model_ms_most or 0)} at most"
+        if lately.model_ms_p50 is not None
+        else ""
+    )
+    return (
+        f"{count(lately.requests, 'request')}, {number(lately.prompt_tokens)} tokens sent, "
+        f"{number(lately.completion_tokens)} answered{times}"
+    )
 
 
-def _document(seen: Overall) -> dict[str, Any]:
-    run = None
-    if seen.run is not None:
-        found, tally = seen.run
-        run = {
-            "run": found.id,
-            "state": found.state.value,
-            "sessions": found.sessions,
-            "settled": tally.settled,
-        }
-    return {
-        "well": seen.well,
-        "database": {"place": seen.place, "milliseconds": seen.database_ms},
-        "findings": [_finding(one) for one in seen.findings],
-        **queues_document(list(seen.queues), None),
-        "sessions": asdict(seen.stock),
-        "last_hour": {**asdict(seen.lately), "outcomes": dict(seen.lately.outcomes)},
-        "bulk_run": run,
-    }
+def _sessions(seen: Overall) -> str:
+    stock = seen.stock
+    return (
+        f"{number(stock.sessions)}, {number(stock.active)} active within a day; "
+        f"{number(stock.live_tokens)} live tokens, {number(stock.tokens_saved)} saved by "
+        f"{count(stock.passes, 'pass', 'passes')}"
+    )
 
 
-def _finding(one: Finding) -> dict[str, str]:
-    return {
-        "check": one.check,
-        "status": one.status.value,
-        "detail": one.detail,
-        "advice": one.advice,
-    }
+def _bulk(run: Run, tally: Tally) -> str:
+    return (
+        f"{run.id} is {run.state.value}: {number(tally.settled)} of {number(run.sessions)} "
+        f"settled; {filter_words(run.filters, run.owner)}"
+    )
+
+
+BULK_RUN: Fields[tuple[Run, Tally]] = (
+    Field("run", None, lambda one: one[0].id),
+    Field("state", None, lambda one: one[0].state.value),
+    Field("sessions", None, lambda one: one[0].sessions),
+    Field("settled", None, lambda one: one[1].settled),
+)
+
+FINDING: Fields[Finding] = for_programs("check", "status", "detail", "advice")
+
+STATUS: Fields[Overall] = (
+    *for_programs("well"),
+    Field("database", None, lambda one: {"place": one.place, "milliseconds": one.database_ms}),
+    Field("findings", None, lambda one: documents(FINDING, one.findings)),
+    Field("sessions", "sessions", lambda one: asdict(one.stock), text=_sessions),
+    Field("last_hour", "last hour",
+          lambda one: {**asdict(one.lately), "outcomes": dict(one.lately.outcomes)},
+          text=_outcomes),
+    for_people("models", _models),
+    Field("bulk_run", "bulk run", lambda one: one.run and document(BULK_RUN, one.run),
+          text=lambda one: _bulk(*one.run) if one.run else ""),
+)  # fmt: skip

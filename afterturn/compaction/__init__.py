@@ -1,1 +1,1 @@
-"""`afterturn compact`: look at what a pass would do, have it done here, tell what came of it."""
+"""The logic of `compact` and `recompact`: preview, estimate, work here, watch, read the result."""

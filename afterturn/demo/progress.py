@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from afterturn.demo.measures import TurnMeasure
-from afterturn.words import number, share
+from afterturn.render.words import number, share
 
 LINES_EVERY = 50
 """Turns between two lines where there is no terminal."""

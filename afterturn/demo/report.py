@@ -11,7 +11,8 @@ from rich.text import Text
 from afterturn.demo.figures import Figures
 from afterturn.demo.flatness import MOST_GROWTH
 from afterturn.plot import legend, occupancy_plot
-from afterturn.words import columns, number, share
+from afterturn.render.fields import columns
+from afterturn.render.words import number, share
 
 
 def show_report(console: Console, figures: Figures) -> None:

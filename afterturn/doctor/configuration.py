@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from afterturn.doctor.finding import Finding
-from afterturn.failures import problems_place
+from afterturn.exits import problems_place
 from workers.settings import Settings, load_settings, settings_path
 from workers.settings.base import SettingsError
 

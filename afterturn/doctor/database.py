@@ -6,8 +6,8 @@ import os
 from functools import partial
 from pathlib import Path
 
-from afterturn.database_file import absence, is_default, missing_file
 from afterturn.doctor.finding import Finding, within
+from afterturn.invocation import absence, is_default, missing_file
 from storage import migrate, sessions
 from storage.engine import Database, open_database
 from storage.errors import StorageError

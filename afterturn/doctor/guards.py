@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from afterturn.doctor.finding import Finding
-from afterturn.words import count, duration
+from afterturn.render.words import count, duration
 from storage import endpoints, guards
 from storage.endpoints import EndpointState
 from storage.engine import Database

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from afterturn.doctor.finding import Finding
-from afterturn.words import count, duration, moment
+from afterturn.render.words import count, duration, moment
 from storage import backlog, dead_jobs, queue_states
 from storage.backlog import together
 from storage.engine import Database

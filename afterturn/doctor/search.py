@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from afterturn.doctor.finding import Finding, within
-from afterturn.words import count, share
+from afterturn.render.words import count, share
 from storage import search
 from storage.engine import Database
 from storage.errors import StorageError

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from statistics import median
 
 from afterturn.doctor.finding import Finding
-from afterturn.words import duration
+from afterturn.render.words import duration
 from storage import attempts
 from storage.engine import Database
 from workers.settings import Settings

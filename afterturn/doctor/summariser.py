@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from afterturn.doctor.finding import Finding, Status
-from afterturn.summarisers import describe_endpoint, describe_summarisers
-from afterturn.words import duration
+from afterturn.render.terms import describe_endpoint, describe_summarisers
+from afterturn.render.words import duration
 from workers.settings import Settings
 from workers.summariser.answers import accept
 from workers.summariser.chain import build_chain

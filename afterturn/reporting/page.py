@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from afterturn.render.words import moment, number
 from afterturn.reporting.reading import SessionReport
 from afterturn.reporting.sums import Sums, add_up, occupancies, passes_by_day
 from afterturn.reporting.svg import Bar, Line, bar_chart, column_chart, line_chart, spark
 from afterturn.reporting.words import amount, break_even, percent, short
-from afterturn.words import moment, number
 
 BEST = 16
 """Sessions that the page shows as bars, and as small lines."""

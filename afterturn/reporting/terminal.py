@@ -8,13 +8,14 @@ from typing import Any
 
 from rich.text import Text
 
-from afterturn.console import Output
 from afterturn.plot import legend, occupancy_plot
+from afterturn.render.console import Output
+from afterturn.render.fields import cell, columns, facts
+from afterturn.render.words import number
 from afterturn.reporting.course import Course
 from afterturn.reporting.reading import SessionReport
 from afterturn.reporting.sums import Sums, add_up, occupancies
 from afterturn.reporting.words import amount, break_even, percent, short
-from afterturn.words import cell, columns, facts, number
 
 
 def show_session(output: Output, report: SessionReport, *, currency: str) -> None:

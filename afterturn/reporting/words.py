@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from afterturn.words import number
+from afterturn.render.words import number
 
 
 def short(value: float) -> str:

@@ -15,9 +15,8 @@ from typing import Any
 
 import pytest
 
-from afterturn.compaction.acting import ask, open_shop
 from afterturn.compaction.result import read_result
-from afterturn.compaction.working import work_here
+from afterturn.compaction.run import ask, open_worker, work_here
 from afterturn.exits import Exit
 from producers import Gateway, Session
 from storage import job_records, sessions
@@ -382,10 +381,10 @@ def test_a_terminal_without_the_key_can_leave_the_work_to_those_that_have_it(
 def test_a_job_that_a_worker_has_is_waited_for(url: str, session: Session) -> None:
     settings = Settings.model_validate({"database_url": url, "compression": DESK})
     source, told = SettingsSource.fixed(settings), Remarks()
-    with stored(url) as database, open_shop(database, source, {}, Event()) as shop:
+    with stored(url) as database, open_worker(database, source, {}, Event()) as shop:
         with database.read() as connection:
             record = sessions.fetch(connection, session.key)
-        asked, others = ask(database, record, CompactionOptions(), source, ringing=False)
+        asked, others = ask(database, record, CompactionOptions(), source, notify=False)
         assert not others
         elsewhere = Worker(database, "elsewhere")
         claim = elsewhere.claim(asked.job_id)
@@ -449,10 +448,10 @@ def test_an_attempt_that_may_be_repeated_is_repeated_here(url: str, session: Ses
         )
         source = SettingsSource.fixed(settings)
         server.fail_next(Status(503), Status(429, retry_after="0"))
-        with stored(url) as database, open_shop(database, source, {}, Event()) as shop:
+        with stored(url) as database, open_worker(database, source, {}, Event()) as shop:
             with database.read() as connection:
                 record = sessions.fetch(connection, session.key)
-            asked, _ = ask(database, record, CompactionOptions(), source, ringing=False)
+            asked, _ = ask(database, record, CompactionOptions(), source, notify=False)
             hasty = replace(shop, retry=RetryPolicy(base_seconds=0.0, longest_seconds=0.0))
             work_here(hasty, asked, told, Event())
             result = read_result(database, asked)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import redis
 
-from afterturn.drain import wait_until_idle
+from afterturn.commands.queues import wait_until_idle
 from afterturn.exits import Exit
 from storage import queue_states
 from storage.engine import Database

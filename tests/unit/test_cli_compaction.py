@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 
-from afterturn.compaction.background import until_done
-from afterturn.compaction.interruptible import Interruptible
-from afterturn.compaction.progress import Steps
-from afterturn.compaction.result import Result
-from afterturn.compaction.result_tables import result_document
+from afterturn.compaction.result import RESULT, Result
+from afterturn.compaction.run import Interruptible, PassSteps, run_in_background
+from afterturn.render.fields import document
 from storage.attempts import AttemptRecord
 from tests.session_records import session_record
 from workers.summariser.contract import Passage, Stopped, SummaryRequest, Task
@@ -64,10 +62,10 @@ class Seen:
 
 def test_what_is_run_in_the_background_ends_with_its_result_or_error() -> None:
     done: list[int] = []
-    until_done(lambda: done.append(1), Event(), lambda: done.append(2))
+    run_in_background(lambda: done.append(1), Event(), lambda: done.append(2))
     assert done == [1]
     with pytest.raises(ZeroDivisionError):
-        until_done(lambda: done.append(1 // 0), Event(), lambda: None)
+        run_in_background(lambda: done.append(1 // 0), Event(), lambda: None)
 
 
 def test_a_question_is_given_up_once_the_person_has() -> None:
@@ -86,7 +84,7 @@ def test_a_question_is_given_up_once_the_person_has() -> None:
 @pytest.mark.parametrize(("requests", "told"), [(1, 1), (3, 3)])
 def test_steps_count_the_requests_where_there_are_several(requests: int, told: int) -> None:
     seen = Seen()
-    steps = Steps(seen, model="small", requests=requests)
+    steps = PassSteps(seen, model="small", requests=requests)
     for point in ("claimed", "planned", "replied", "replied", "answered"):
         steps(point)
     assert len(seen.steps) == told
@@ -108,7 +106,7 @@ def test_a_session_is_stuck_when_a_whole_pass_left_it_over_its_threshold(
 ) -> None:
     result = came(attempt("compacted", before, after), whole=whole)
     assert result.stuck == stuck
-    assert result_document(result)["stuck"] == stuck
+    assert document(RESULT, result)["stuck"] == stuck
 
 
 @pytest.mark.parametrize(
@@ -130,4 +128,4 @@ def test_only_a_summary_or_nothing_to_do_is_a_good_end(
     made = [attempt(one, error_class="empty" if one == "failed" else None) for one in tries]
     result = came(*made)
     assert (result.good, result.changed, result.error_class) == (good, changed, error)
-    assert result_document(result)["outcome"] == (tries[-1] if tries else None)
+    assert document(RESULT, result)["outcome"] == (tries[-1] if tries else None)

@@ -8,9 +8,10 @@ from io import StringIO
 
 import pytest
 
-from afterturn.console import Output, plain
-from afterturn.transcript_view import blocks
-from afterturn.words import cell, columns, count, duration, facts, moment_utc, number, share
+from afterturn.render.console import Output, plain
+from afterturn.render.fields import cell, columns, facts
+from afterturn.render.transcript import blocks
+from afterturn.render.words import count, duration, moment_utc, number, share
 from workers.marker import frame
 
 

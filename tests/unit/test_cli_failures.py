@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from afterturn.exits import CommandError, Exit
-from afterturn.failures import explain
+from afterturn.exits import CommandError, Exit, explain
 from storage.engine import Database, open_database
 from storage.errors import DatabaseUnavailable, SchemaOutdated, SessionNotFound
 from workers.settings.base import Problem, SettingsError
@@ -74,13 +73,13 @@ def test_a_fault_of_ours_shows_its_kind_and_nothing_that_it_says() -> None:
 
 
 def test_debug_shows_where_a_fault_happened(monkeypatch: pytest.MonkeyPatch) -> None:
-    from afterturn.commands import config
+    from afterturn.commands import setup
     from tests.command_line import invoke
 
     def break_down(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(config, "load_settings", break_down)
+    monkeypatch.setattr(setup, "load_settings", break_down)
     quiet, loud = invoke("config", "check"), invoke("--debug", "config", "check")
     assert (quiet.code, loud.code) == (Exit.FAULT, Exit.FAULT)
     assert "Traceback" not in quiet.err

@@ -7,11 +7,15 @@ from typing import Any
 
 import pytest
 
-from afterturn.guard_tables import breaker_words
-from afterturn.guard_words import HOLDING, guard_end, guard_sentence, is_over
-from afterturn.signal_words import signal_sentence
-from afterturn.terms import attempt_name, outcome_name, summary_name, trigger_name
-from afterturn.words import clock, count, until
+from afterturn.render.sentences import (
+    SUPPRESSING,
+    breaker_words,
+    guard_end,
+    guard_sentence,
+    signal_sentence,
+)
+from afterturn.render.terms import attempt_name, outcome_name, summary_name, trigger_name
+from afterturn.render.words import clock, count, until
 from storage.endpoints import EndpointState
 from storage.guards import GuardName, GuardRecord
 from storage.outcomes import Outcome
@@ -102,16 +106,16 @@ def test_guards_speak_plainly(name: GuardName, guard: GuardRecord, says: str) ->
 
 def test_a_guard_whose_time_is_over_says_so() -> None:
     over = GuardRecord(0, None, until_at=NOON)
-    assert is_over(over)
+    assert over.is_over
     assert guard_end(GuardName.COOLDOWN, over) == "over"
     holding = GuardRecord(0, None, until_at=NOON, left_ms=480_000)
-    assert not is_over(holding)
+    assert not holding.is_over
     assert re.fullmatch(r"until \d\d:\d\d, for 8 min", guard_end(GuardName.COOLDOWN, holding))
-    assert not is_over(GuardRecord(3, None))
+    assert not GuardRecord(3, None).is_over
 
 
 def test_guards_that_only_remember_something_are_not_among_those_that_hold() -> None:
-    assert set(GuardName) - set(HOLDING) == {
+    assert set(GuardName) - set(SUPPRESSING) == {
         GuardName.DEFRAG_MARK,
         GuardName.PASSES_OF_TURN,
         GuardName.ENGINE_REQUEST,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from afterturn.commands import metrics as command
+from afterturn.commands.monitoring import METRICS_PLACE
 from afterturn.metrics.catalogue import METRICS, Metric, Source, Type
 from tests.processes import PROJECT
 
@@ -112,7 +112,7 @@ def test_every_rule_has_a_name_of_its_own() -> None:
 
 def test_the_scrape_configuration_asks_where_exporters_answer() -> None:
     [ours, workers] = SCRAPES["scrape_configs"]
-    assert ours["static_configs"] == [{"targets": [command.DEFAULT_PLACE]}]
+    assert ours["static_configs"] == [{"targets": [METRICS_PLACE]}]
     assert workers["job_name"] == "afterturn-workers"
     assert SCRAPES["rule_files"] == ["prometheus-alerts.yaml"]
     assert any(metric.source is Source.WORKER for metric in METRICS)

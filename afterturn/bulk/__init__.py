@@ -1,1 +1,0 @@
-"""`afterturn recompact`: estimate what a run takes, watch it, tell what came of it."""

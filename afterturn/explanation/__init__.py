@@ -1,1 +1,0 @@
-"""`afterturn explain`: why a session is, or is not, compacted now."""

@@ -1,0 +1,1 @@
+"""How commands write: tables and JSON from one list of fields, words, numbers, progress."""
