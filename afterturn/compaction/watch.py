@@ -35,14 +35,14 @@ def watch(
 
     Workers do the work. Raises `KeyboardInterrupt` after Ctrl-C, having changed nothing.
     """
-    doorbell = Doorbell(settings.broker_url) if settings.broker_url else None
+    notifier = Doorbell(settings.broker_url) if settings.broker_url else None
     pace, quiet = _Pace(), _Quiet()
     try:
         with show_progress(console) as progress:
             while True:
                 feed(database, actor=actor)
-                if doorbell is not None:
-                    _notify(database, settings, doorbell)
+                if notifier is not None:
+                    _notify(database, settings, notifier)
                 run, tally = read_run(database, run_id)
                 total = tally.waiting + tally.asked + tally.settled
                 text = f"sessions, {_progress_words(tally, pace.rate(tally.settled))}"
@@ -53,8 +53,8 @@ def watch(
                     progress.remark(_why_quiet(database))
                 wait(LOOK_SECONDS)
     finally:
-        if doorbell is not None:
-            doorbell.close()
+        if notifier is not None:
+            notifier.close()
 
 
 def read_run(database: Database, run_id: int) -> tuple[Run, Tally]:
@@ -64,11 +64,11 @@ def read_run(database: Database, run_id: int) -> tuple[Run, Tally]:
         return bulk_runs.fetch(connection, run_id), bulk_runs.tally(connection, run_id)
 
 
-def _notify(database: Database, settings: Settings, doorbell: Doorbell) -> None:
+def _notify(database: Database, settings: Settings, notifier: Doorbell) -> None:
     with database.write() as connection:
         due = jobs.ring_bulk(connection, database, at_once=settings.worker.bulk_at_once)
     for job in due:
-        doorbell.ring(job)
+        notifier.ring(job)
 
 
 def _why_quiet(database: Database) -> str:
@@ -77,7 +77,7 @@ def _why_quiet(database: Database) -> str:
             return f"Queue {BULK_QUEUE} is paused: `afterturn queues resume {BULK_QUEUE}`."
     return (
         f"Nothing was finished for {duration(1000 * QUIET_SECONDS)}. Is a worker running that "
-        f"takes queue {BULK_QUEUE}, and does the model answer? `afterturn doctor` looks."
+        f"takes queue {BULK_QUEUE}, and does the model answer? `afterturn doctor` checks."
     )
 
 
