@@ -51,8 +51,8 @@ app = typer.Typer(
 log = logging.getLogger(__name__)
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(given: bool) -> None:
+    if given:
         Output().show(f"afterturn {version_of(OURS)}")
         raise typer.Exit
 

@@ -1,7 +1,7 @@
 """Whether a web page of ours answers: `python -m afterturn.probe URL [FILE]`, for health checks.
 
-FILE holds lines NAME:PASSWORD; the first one is who asks. Exit code 0 for an answer of status 200
-that names no reason to think otherwise, else 1 with a word on standard error.
+FILE holds lines NAME:PASSWORD; the first one is used. Exit code 0 for an answer of status 200
+in which the database is up, else 1 with the reason on standard error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DOWN = b"afterturn_database_up 0"
 
 
 def probe(url: str, credentials: Credentials | None) -> str:
-    """Why the page is not well; empty where it is."""
+    """Return why the page is not well, nothing if it is."""
     parts = urlsplit(url)
     headers = {}
     if credentials is not None:

@@ -32,15 +32,14 @@ from afterturn.render.fields import (
     show_table,
 )
 from afterturn.render.sentences import audit_sentence
-from afterturn.render.words import NONE
 from storage import audit as trail
 from storage.audit import AuditAction, Entry, Which
 
 ENTRY: Fields[Entry] = (
     Field("id", "no.", lambda one: one.id, SERIAL, priority=3),
     Field("at", "at", lambda one: one.at, MOMENT),
-    Field("owner", "owner", lambda one: one.owner, ID, text=lambda one: one.owner or ""),
-    Field("session", "session", lambda one: one.session, ID, text=lambda one: one.session or NONE),
+    Field("owner", "owner", lambda one: one.owner, ID),
+    Field("session", "session", lambda one: one.session, ID),
     Field("actor", "by", lambda one: one.actor, priority=1),
     Field("action", None, lambda one: one.action),
     for_people("did", audit_sentence),

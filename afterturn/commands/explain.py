@@ -83,7 +83,7 @@ def _show(output: Output, found: Explanation) -> None:
 def _calibrated(found: Explanation) -> str:
     learned, occupancy = found.calibration, _estimated_occupancy(found)
     if not learned.samples:
-        return "not yet: no usage was reported, so our own estimate holds"
+        return "not yet: no usage was reported, so our own estimate is used"
     full = f", {share(occupancy)} of the threshold" if occupancy is not None else ""
     return (
         f"about {number(found.estimate)} tokens as the provider counts{full}: "
@@ -147,7 +147,7 @@ MODEL: Fields[Model] = (
 
 
 def trigger_fields(now: int) -> Fields[Standing]:
-    """Return the fields of the state of triggers, whose times are told from `now` on."""
+    """Return the fields of the state of triggers, with times relative to `now`."""
     return (
         Field("trigger", "what asks for a pass", lambda one: one.trigger,
               text=lambda one: "error of the provider" if one.trigger in ERRORS

@@ -24,7 +24,6 @@ from afterturn.render.fields import (
 )
 from afterturn.render.sentences import SUPPRESSING, breaker_words, guard_sentence
 from afterturn.render.sessions import GUARD_OF_SESSION
-from afterturn.render.words import NONE
 from storage import audit, endpoints, guards, sessions
 from storage.audit import AuditAction
 from storage.endpoints import EndpointState
@@ -40,8 +39,7 @@ ENDPOINT: Fields[EndpointState] = (
     for_people("breaker", breaker_words),
     *for_programs("is_open", "open_for_ms", "probing"),
     Field("failures", "failures", lambda one: one.failures, NUMBER, priority=1),
-    Field("error_class", "last error", lambda one: one.error_class,
-          text=lambda one: one.error_class or NONE),
+    Field("error_class", "last error", lambda one: one.error_class),
     Field("requests", "requests this minute", lambda one: one.requests, NUMBER, priority=3),
     Field("tokens", "tokens", lambda one: one.tokens, NUMBER, priority=2),
 )  # fmt: skip

@@ -103,7 +103,7 @@ def import_(
     interrupted = False
     with invocation.database(create=True) as (database, _):
         try:
-            for path, told in _each(output, files):
+            for path, on_progress in _each(output, files):
                 terms = Terms(
                     owner=invocation.owner,
                     actor=person(),
@@ -113,7 +113,7 @@ def import_(
                     undated_ms=int(path.stat().st_mtime * 1000),
                     skip_bad=skip_bad,
                 )
-                import_file(database, path, terms, account, told)
+                import_file(database, path, terms, account, on_progress)
         except KeyboardInterrupt:
             interrupted = True
         except ImportRefused as error:

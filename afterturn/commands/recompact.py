@@ -169,12 +169,12 @@ def stop(context: typer.Context, run: RunNumber = None, *, as_json: AsJson = Fal
     with Invocation.of(context).database() as (database, settings):
         number = _number(database, run)
         _stop(database, number)
-        seen = _report(database, settings, number)
+        report = _report(database, settings, number)
         if as_json:
-            _show(output, seen)
+            _show(output, report)
             return
         output.write(
-            state_sentence(seen.run, seen.tally),
+            state_sentence(report.run, report.tally),
             f"`afterturn recompact resume {number}` goes on where it was.",
         )
 
@@ -217,11 +217,11 @@ def list_(
     with Invocation.of(context).database() as (database, settings):
         with database.read() as connection:
             numbers = [run.id for run in bulk_runs.newest(connection, limit=limit)]
-        seen = [_report(database, settings, number) for number in numbers]
+        reports = [_report(database, settings, number) for number in numbers]
     if as_json:
-        output.document({"runs": [run_document(one) for one in seen]})
-    elif seen:
-        show_table(output, RUN_LISTED, [(one.run, one.tally) for one in seen])
+        output.document({"runs": [run_document(one) for one in reports]})
+    elif reports:
+        show_table(output, RUN_LISTED, [(one.run, one.tally) for one in reports])
     else:
         output.notice("There was no run yet.")
 
@@ -348,11 +348,11 @@ def _report(database: Database, settings: Settings, number: int) -> RunReport:
     )
 
 
-def _show(output: Output, seen: RunReport) -> None:
+def _show(output: Output, report: RunReport) -> None:
     """Write the state of a run; exit code 1 if it is done and sessions failed."""
     if output.as_json:
-        output.document(run_document(seen))
+        output.document(run_document(report))
     else:
-        show_run(output, seen)
-    if seen.missed and seen.run.state is RunState.DONE:
+        show_run(output, report)
+    if report.missed and report.run.state is RunState.DONE:
         raise typer.Exit(Exit.FAILED)

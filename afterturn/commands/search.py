@@ -14,6 +14,7 @@ from afterturn.render.fields import (
     ID,
     MOMENT,
     NUMBER,
+    OPTIONAL,
     Field,
     Fields,
     document,
@@ -42,7 +43,7 @@ from storage.search import (
 SESSION: Fields[SessionFacts] = (
     Field("active_at", "last active", lambda one: one.active_at, MOMENT),
     Field("id", "session", lambda one: one.id, ID),
-    Field("title", "title", lambda one: one.title, text=lambda one: one.title or "", priority=1),
+    Field("title", "title", lambda one: one.title, OPTIONAL, priority=1),
     Field("source", "source", lambda one: one.source, priority=2),
     *for_programs("owner"),
     Field("started_at", None, lambda one: one.started_at, MOMENT),

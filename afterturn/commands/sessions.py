@@ -1,4 +1,4 @@
-"""`sessions`, `context`, `output` and `undo`: look at a session, and take a compaction back."""
+"""`sessions`, `context`, `output` and `undo`: show a session, and take a compaction back."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Handle = Annotated[
 ]
 
 application = typer.Typer(
-    cls=Group, help="List the stored sessions, or look at one.", no_args_is_help=True
+    cls=Group, help="List the stored sessions, or show one.", no_args_is_help=True
 )
 
 

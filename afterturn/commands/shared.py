@@ -39,7 +39,8 @@ Limit = Annotated[int, typer.Option(min=1, max=10_000, help="How many of the las
 CredentialsFile = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", help="File with lines NAME:PASSWORD: who may look. Needed for other hosts."
+        metavar="FILE",
+        help="File with lines NAME:PASSWORD: who has access. Needed for other hosts.",
     ),
 ]
 TlsCertificate = Annotated[
@@ -108,19 +109,19 @@ def check_consent(
 ) -> None:
     """Raise `CommandError` if nobody can be asked and consent was not given beforehand.
 
-    `option` is what only looks.
+    `option` is the one that changes nothing.
     """
     if preview or yes:
         return
     if as_json:
         raise CommandError(
-            f"with --json nothing is asked: add --yes to {command}, or {option} to look only",
+            f"with --json nothing is asked: add --yes to {command}, or {option} to change nothing",
             Exit.USAGE,
         )
     if not sys.stdin.isatty():
         raise CommandError(
             f"{command} asks before it acts and there is no terminal to ask at: add --yes, or "
-            f"{option} to look only",
+            f"{option} to change nothing",
             Exit.USAGE,
         )
 

@@ -45,29 +45,31 @@ def status(context: typer.Context, as_json: AsJson = False) -> None:
     """
     output = Output(as_json=as_json)
     with Invocation.of(context).database() as (database, settings):
-        seen = look(database, settings, os.environ)
+        overall = look(database, settings, os.environ)
     if as_json:
-        output.document({**document(STATUS, seen), **queues_document(list(seen.queues), None)})
+        output.document(
+            {**document(STATUS, overall), **queues_document(list(overall.queues), None)}
+        )
     else:
-        _show(output, seen)
-    if not seen.well:
+        _show(output, overall)
+    if not overall.well:
         raise typer.Exit(Exit.FAILED)
 
 
-def _show(output: Output, seen: Overall) -> None:
-    for finding in seen.findings:
+def _show(output: Output, overall: Overall) -> None:
+    for finding in overall.findings:
         mark, style = _MARKS[finding.status]
         output.show(Text.assemble((mark, style), f"  {finding.check:<14}  {finding.detail}"))
-    show_queues(output, list(seen.queues), None)
-    output.show(lines(STATUS, seen))
-    for finding in seen.troubles:
+    show_queues(output, list(overall.queues), None)
+    output.show(lines(STATUS, overall))
+    for finding in overall.troubles:
         output.write(f"{finding.check}: {finding.advice}", style="yellow")
-    if seen.well:
+    if overall.well:
         output.write("All is well.", style="green")
 
 
-def _outcomes(seen: Overall) -> str:
-    found = list(seen.lately.outcomes.items())
+def _outcomes(overall: Overall) -> str:
+    found = list(overall.lately.outcomes.items())
     if not found:
         return "no pass"
     words = [f"{number(many)} {outcome_name(name)}" for name, many in found[:_MOST_OUTCOMES]]
@@ -75,8 +77,8 @@ def _outcomes(seen: Overall) -> str:
     return ", ".join(words + ([f"{number(others)} others"] if others else []))
 
 
-def _models(seen: Overall) -> str:
-    lately = seen.lately
+def _models(overall: Overall) -> str:
+    lately = overall.lately
     times = (
         f"; {duration(lately.model_ms_p50)} median, {duration(lately.model_ms_most or 0)} at most"
         if lately.model_ms_p50 is not None
@@ -88,8 +90,8 @@ def _models(seen: Overall) -> str:
     )
 
 
-def _sessions(seen: Overall) -> str:
-    stock = seen.stock
+def _sessions(overall: Overall) -> str:
+    stock = overall.stock
     return (
         f"{number(stock.sessions)}, {number(stock.active)} active within a day; "
         f"{number(stock.live_tokens)} live tokens, {number(stock.tokens_saved)} saved by "

@@ -62,7 +62,7 @@ def up(
             _work_until_stopped(worker, settings.schedule, output)
         except KeyboardInterrupt:
             output.notice("Stopped at once. What was running is done again at the next start.")
-            # Threads that wait for a model would hold up a normal end.
+            # Threads that wait for a model would delay a normal exit.
             os._exit(Exit.INTERRUPTED)
     output.show("Stopped.")
 
@@ -131,7 +131,7 @@ def worker(
 ) -> None:
     """Run a Celery worker on the configured broker until Ctrl-C or SIGTERM.
 
-    A first signal lets running model calls end within worker.stop_seconds and gives the rest back.
+    The first signal lets model calls finish within worker.stop_seconds and returns other jobs.
     """
     output = Output()
     names = read_queues(queues)
@@ -156,9 +156,9 @@ def worker(
     setup_logging.connect(_logging_is_set_up)
     with Invocation.of(context).database(create=True):
         pass  # A database that cannot be used ends the program before it takes a job.
-    workshop = ProcessWorkshop(source, StopFlag())
-    app = make_app(settings.broker_url, workshop)
-    start_look = StartLook(app, workshop)
+    process = ProcessWorkshop(source, StopFlag())
+    app = make_app(settings.broker_url, process)
+    start_look = StartLook(app, process)
     celery_worker = app.Worker(
         hostname=f"{name or _own_name()}@",
         pool="threads",
@@ -184,7 +184,7 @@ def worker(
     finally:
         worker_shutting_down.disconnect(record)
         start_look.close()
-        workshop.close()
+        process.close()
     raise typer.Exit(_exit_code(shutdowns, celery_worker.exitcode))
 
 

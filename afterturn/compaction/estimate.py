@@ -63,9 +63,9 @@ def estimate(
     for number, key in enumerate(keys, 1):
         with worker.database.read() as connection:
             session = sessions.fetch(connection, key)
-        seen = preview_pass(worker, session, CompactionOptions(), Trigger.RECOMPACT)
-        if not isinstance(seen, NothingToCompact) and seen.saved_tokens > 0:
-            previews.append(seen)
+        planned = preview_pass(worker, session, CompactionOptions(), Trigger.RECOMPACT)
+        if not isinstance(planned, NothingToCompact) and planned.saved_tokens > 0:
+            previews.append(planned)
         on_progress(number, len(keys))
     return _sum(worker, chosen, keys, previews, local=local)
 
@@ -100,9 +100,9 @@ def _sum(
     )
 
 
-def _answered(seen: Preview) -> int:
+def _answered(planned: Preview) -> int:
     """Return the tokens that models write in a pass: code adds the verbatim part."""
-    return seen.requests * max(0, seen.summary_tokens - seen.verbatim_tokens)
+    return planned.requests * max(0, planned.summary_tokens - planned.verbatim_tokens)
 
 
 def _spread(keys: Sequence[int]) -> list[int]:

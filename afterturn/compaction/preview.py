@@ -127,49 +127,50 @@ PREVIEW: Fields[Preview] = (
 )
 
 
-def preview_document(seen: Preview) -> dict[str, object]:
+def preview_document(planned: Preview) -> dict[str, object]:
     """Return a preview for programs."""
-    return {**document(PREVIEW, seen), **parts_document(seen.parts, "summarised")}
+    return {**document(PREVIEW, planned), **parts_document(planned.parts, "summarised")}
 
 
-def show_preview(output: Output, seen: Preview, *, summarisers: str, local: bool) -> None:
+def show_preview(output: Output, planned: Preview, *, summarisers: str, local: bool) -> None:
     """Print what a pass would do.
 
     `summarisers` is who would be asked, in words; `local` says that it is the built-in one, which
     takes no request.
     """
     remarks = ("stays", "leaves the view", "stays between them", "stays")
-    now = Part("now", seen.parts.view, f"{share(seen.occupancy)} full")
+    now = Part("now", planned.parts.view, f"{share(planned.occupancy)} full")
     after = Portion(
-        messages=seen.rows_after,
-        by_users=seen.parts.view.by_users - seen.parts.leaving.by_users,
-        tokens=seen.tokens_after,
+        messages=planned.rows_after,
+        by_users=planned.parts.view.by_users - planned.parts.leaving.by_users,
+        tokens=planned.tokens_after,
     )
-    then = Part("afterwards, about", after, f"{share(seen.occupancy_after)} full")
-    parts = parts_of(seen.parts, "summarised", remarks)
+    then = Part("afterwards, about", after, f"{share(planned.occupancy_after)} full")
+    parts = parts_of(planned.parts, "summarised", remarks)
     show_table(output, PART, [*parts, now, then])
-    output.write(*_sentences(seen, summarisers, local=local))
-    if seen.saved_tokens <= 0:
+    output.write(*_sentences(planned, summarisers, local=local))
+    if planned.saved_tokens <= 0:
         output.notice(
             "A summary of that size is refused: it would not be smaller than what it replaces.",
             style="yellow",
         )
 
 
-def _sentences(seen: Preview, summarisers: str, *, local: bool) -> Iterator[str]:
+def _sentences(planned: Preview, summarisers: str, *, local: bool) -> Iterator[str]:
     verbatim = (
-        f", {number(seen.verbatim_tokens)} of them user messages word for word"
-        if seen.verbatim_tokens
+        f", {number(planned.verbatim_tokens)} of them user messages word for word"
+        if planned.verbatim_tokens
         else ""
     )
-    yield f"Summary: about {number(seen.summary_tokens)} tokens{verbatim}."
-    if seen.replaced:
-        replaced = " and ".join(_MARKERS.get(kind, "a summary") for kind in seen.replaced)
+    yield f"Summary: about {number(planned.summary_tokens)} tokens{verbatim}."
+    if planned.replaced:
+        replaced = " and ".join(_MARKERS.get(kind, "a summary") for kind in planned.replaced)
         yield f"It takes the place of {replaced} too."
-    saved = max(0, seen.saved_tokens)
+    saved = max(0, planned.saved_tokens)
+    part = share(saved / max(1, planned.tokens_before))
     yield (
-        f"Saving: about {number(saved)} tokens, {share(saved / max(1, seen.tokens_before))} of the "
-        f"view. Full is the threshold, {number(seen.threshold_tokens)} tokens."
+        f"Saving: about {number(saved)} tokens, {part} of the view. Full is the threshold, "
+        f"{number(planned.threshold_tokens)} tokens."
     )
-    asked = "" if local else f", {count(seen.requests, 'request')} expected"
+    asked = "" if local else f", {count(planned.requests, 'request')} expected"
     yield f"Summariser: {summarisers}{asked}."

@@ -31,7 +31,7 @@ from workers.summariser.gate import SharedGate
 from workers.triggers import Trigger
 
 ELSEWHERE_SECONDS = 0.3
-"""Pause between two looks at a job that another process works."""
+"""Seconds between two checks of a job that another process works."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def ask(
 ) -> tuple[Asked, bool]:
     """Enqueue the job, as `Gateway.compact` does, and notify workers if they are to take it.
 
-    Returns the job, and whether an earlier request with other options waits, which then hold.
+    Returns the job, and whether an earlier request waits whose other options count instead.
     """
     settings = source.current()
     if not notify:

@@ -77,7 +77,7 @@ def _why_quiet(database: Database) -> str:
             return f"Queue {BULK_QUEUE} is paused: `afterturn queues resume {BULK_QUEUE}`."
     return (
         f"Nothing was finished for {duration(1000 * QUIET_SECONDS)}. Is a worker running that "
-        f"takes queue {BULK_QUEUE}, and does the model answer? `afterturn doctor` looks."
+        f"takes queue {BULK_QUEUE}, and does the model answer? `afterturn doctor` checks."
     )
 
 

@@ -87,8 +87,8 @@ ESTIMATE: Fields[Planned] = (
 )
 
 
-def _about(seen: Estimate) -> str:
-    return "~" if seen.sampled else ""
+def _about(report: Estimate) -> str:
+    return "~" if report.sampled else ""
 
 
 def show_estimate(output: Output, planned: Planned) -> None:
@@ -191,19 +191,19 @@ _RUN: Fields[RunReport] = (
 )  # fmt: skip
 
 
-def run_document(seen: RunReport) -> dict[str, Any]:
+def run_document(report: RunReport) -> dict[str, Any]:
     """Return a run for programs."""
-    return {**document(RUN_LISTED, (seen.run, seen.tally)), **document(_RUN, seen)}
+    return {**document(RUN_LISTED, (report.run, report.tally)), **document(_RUN, report)}
 
 
-def show_run(output: Output, seen: RunReport) -> None:
+def show_run(output: Output, report: RunReport) -> None:
     """Print the state of a run and its results so far."""
-    output.show(lines(_RUN, seen))
-    if seen.missed:
+    output.show(lines(_RUN, report))
+    if report.missed:
         output.show("")
-        show_table(output, MISSED, seen.missed, title="Not made smaller")
-    if seen.tally.waiting + seen.tally.asked and seen.run.state is RunState.STOPPED:
-        output.write(f"`afterturn recompact resume {seen.run.id}` goes on.")
+        show_table(output, MISSED, report.missed, title="Not made smaller")
+    if report.tally.waiting + report.tally.asked and report.run.state is RunState.STOPPED:
+        output.write(f"`afterturn recompact resume {report.run.id}` goes on.")
 
 
 def state_sentence(run: Run, tally: Tally) -> str:

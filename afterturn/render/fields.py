@@ -49,6 +49,7 @@ def _words(value: Any) -> str:
 
 
 TEXT = Form(_words)
+OPTIONAL = Form(lambda value: "" if value is None else str(value))
 ID = Form(_words, whole=True)
 SERIAL = Form(str, right=True, whole=True)
 NUMBER = Form(number, right=True, whole=True)

@@ -98,7 +98,7 @@ _GUARDS: Mapping[GuardName, Callable[[GuardRecord], str]] = MappingProxyType(
             f"the gateway was asked in turn {_subject(guard)} to have Codex compact"
         ),
         GuardName.PRUNE_MARK: lambda guard: (
-            f"old tool output is looked at again from {_subject(guard)} tokens on"
+            f"old tool output is checked again from {_subject(guard)} tokens on"
         ),
         GuardName.INPUT_ROOM: lambda guard: (
             f"one request holds {_subject(guard)} characters of messages: more were too long"

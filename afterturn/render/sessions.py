@@ -13,6 +13,7 @@ from afterturn.render.fields import (
     ID,
     MOMENT,
     NUMBER,
+    OPTIONAL,
     SERIAL,
     SHARE,
     Field,
@@ -55,10 +56,8 @@ SESSION: Fields[Listed] = (
     Field("owner", "owner", lambda one: one.record.owner, ID),
     Field("id", "session", lambda one: one.record.id, ID),
     Field("source", "source", lambda one: one.record.source, priority=2),
-    Field("title", "title", lambda one: one.record.title, text=lambda one: one.record.title or "",
-          priority=3),
-    Field("chat_id", "chat", lambda one: one.record.chat_id,
-          text=lambda one: one.record.chat_id or "", priority=4),
+    Field("title", "title", lambda one: one.record.title, OPTIONAL, priority=3),
+    Field("chat_id", "chat", lambda one: one.record.chat_id, OPTIONAL, priority=4),
     Field("thread_id", None, lambda one: one.record.thread_id or None),
     *within(lambda one: one.record, for_programs("model", "context_window", "reserved_output")),
     Field("threshold_tokens", None, lambda one: one.threshold_tokens),
@@ -97,7 +96,7 @@ GUARD_OF_SESSION: Fields[HeldSession] = (
 
 
 def job_fields(now: int) -> Fields[JobRecord]:
-    """Return the fields of open jobs, whose times are told from `now` on."""
+    """Return the fields of open jobs, with times relative to `now`."""
     return (
         Field("id", "job", lambda job: job.id, SERIAL),
         Field("kind", "kind", lambda job: job.kind,
@@ -110,7 +109,7 @@ def job_fields(now: int) -> Fields[JobRecord]:
         for_people("next attempt", lambda job: _next_attempt(job, now)),
         Field("attempt", "attempt", lambda job: job.attempt, SERIAL),
         Field("tries", None, lambda job: job.tries),
-        Field("reason", "reason", lambda job: job.reason, text=lambda job: job.reason or ""),
+        Field("reason", "reason", lambda job: job.reason, OPTIONAL),
     )  # fmt: skip
 
 
@@ -246,7 +245,7 @@ def window_words(record: SessionRecord) -> str:
 
 
 def threshold_words(fullness: Fullness) -> str:
-    """Return a session's threshold and how it came about, or why there is none."""
+    """Return a session's threshold and where it comes from, or why there is none."""
     if fullness.threshold is None:
         return fullness.why
     return f"{number(fullness.threshold.tokens)} tokens: {fullness.why}"
