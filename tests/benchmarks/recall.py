@@ -20,7 +20,7 @@ from tests.benchmarks.figure import Figure
 from tests.benchmarks.scale import Scale
 from tests.benchmarks.stage import DATABASES, Stage
 from tests.benchmarks.timing import Measured, by_turns, milliseconds
-from tests.conversations import DATA, real_sessions, turn
+from tests.conversations import data_lines, real_sessions, turn
 from tests.gateways import gateway_on
 from workers.settings import Settings
 
@@ -174,7 +174,7 @@ def _known_items(
             "",
             None,
             f"{sum(known):,} of {len(known):,} in their sessions, one index over all",
-            least if known else None,
+            least,
         )
     yield Figure(
         f"known items of CrossWOZ, hit@{TOP}, all sessions searched at once",
@@ -187,13 +187,10 @@ def _known_items(
 
 
 def known_items() -> Iterator[_Asked]:
-    """The labelled queries of CrossWOZ; none where their file is not there."""
-    path = DATA / "crosswoz_qrels.jsonl"
-    if path.exists():
-        with path.open(encoding="utf-8") as lines:
-            for line in lines:
-                one = json.loads(line)
-                yield _Asked(one["query"], one["session"], tuple(one["evidence"]))
+    """Yield the labelled queries of CrossWOZ."""
+    for line in data_lines("crosswoz_qrels"):
+        one = json.loads(line)
+        yield _Asked(one["query"], one["session"], tuple(one["evidence"]))
 
 
 def _sentences(database: Database, kind: str) -> Figure:

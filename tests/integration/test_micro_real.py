@@ -24,7 +24,7 @@ TURN_BY_TURN = 1
 """Sessions of each file that are worked after every turn; the others once, as a backlog is."""
 
 
-@pytest.mark.parametrize("name", [name for name in SESSION_FILES if any(real_sessions(name))])
+@pytest.mark.parametrize("name", SESSION_FILES)
 def test_real_sessions_keep_every_word_and_render_in_every_dialect(
     name: str, sqlite_url: str
 ) -> None:

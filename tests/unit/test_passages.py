@@ -242,7 +242,7 @@ def test_whatever_is_fitted_fits(made: list[Passage], limit: int) -> None:
     assert cut == tuple(made) or any("input truncated" in one.text for one in cut)
 
 
-@pytest.mark.parametrize("name", [n for n in SESSION_FILES if any(real_sessions(n))])
+@pytest.mark.parametrize("name", SESSION_FILES)
 def test_real_sessions_become_passages_of_bounded_size(name: str) -> None:
     _, messages = next(real_sessions(name))
     made = passages(rows_of(messages))

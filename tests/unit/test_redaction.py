@@ -204,7 +204,7 @@ def test_any_text_is_clean_after_one_pass(text: str) -> None:
     assert redact(once) == once
 
 
-@pytest.mark.parametrize("name", [n for n in SESSION_FILES if any(real_sessions(n))])
+@pytest.mark.parametrize("name", SESSION_FILES)
 def test_real_conversations_hold_no_secrets_and_stay_untouched(name: str) -> None:
     for number, (_, messages) in enumerate(real_sessions(name)):
         if number % 4 == 0:
