@@ -33,6 +33,8 @@ from workers.micro.outcomes import HandedBack, Stale
 from workers.triggers import Trigger
 from workers.work import Worked, work
 
+pytestmark = pytest.mark.both_databases
+
 
 @pytest.fixture
 def place(database: Database, model: ModelServer) -> Iterator[Workplace]:

@@ -32,6 +32,8 @@ from workers.micro.outcomes import Absorbed, HandedBack, NothingLeft, Stale
 from workers.summariser.client import OpenAISummariser
 from workers.work import Crashed, NotClaimed, Worked, work
 
+pytestmark = pytest.mark.both_databases
+
 COMPRESSION: dict[str, Any] = {
     "protect_last_n": 8,
     "threshold_tokens": 4000,

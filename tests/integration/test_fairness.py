@@ -20,6 +20,8 @@ from workers.settings_file import SettingsSource
 from workers.work import Crashed, NotClaimed, Worked, work_in_turn
 from workers.workshop import Workshop
 
+pytestmark = pytest.mark.both_databases
+
 MINUTE = 60_000
 MANY = 10_000
 

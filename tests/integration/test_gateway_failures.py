@@ -22,6 +22,8 @@ from tests.servers import PostgresServer
 from tests.waiting import wait_until
 from workers.settings import Settings
 
+pytestmark = pytest.mark.both_databases
+
 SOON_SECONDS = 10.0
 SECRET = "the text of a conversation"
 

@@ -16,6 +16,8 @@ from workers.settings_file import SettingsSource
 from workers.work import NotClaimed, work_in_turn
 from workers.workshop import Workshop
 
+pytestmark = pytest.mark.both_databases
+
 
 @pytest.fixture
 def worker(database: Database) -> Worker:

@@ -24,6 +24,8 @@ from workers.settings import RetentionSettings, Settings
 from workers.settings_file import SettingsSource
 from workers.workshop import Workshop
 
+pytestmark = pytest.mark.both_databases
+
 DAY = 86_400_000
 ANSWER = StoredAnswer("text", "model", None, None, 0)
 ATTEMPT = AttemptRecord(None, "micro", "micro", "absorbed", 1, 1, 1, 1, 0, 0, 0, 0)

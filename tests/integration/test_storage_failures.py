@@ -19,6 +19,8 @@ from tests.chat import assistant, user
 from tests.servers import PostgresServer
 from tests.stored_session import StoredSession, dump, on_postgresql
 
+pytestmark = pytest.mark.both_databases
+
 SECRET = "s3cret-Words"
 
 

@@ -26,6 +26,8 @@ from tests.processes import Processes
 from tests.reflected_rows import Rows, fill, hold, read, reflect
 from tests.stored_session import StoredSession
 
+pytestmark = pytest.mark.both_databases
+
 REVISIONS = migrate.revisions()
 STEPS = list(pairwise(REVISIONS))
 

@@ -6,7 +6,7 @@ import random
 from uuid import uuid4
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from sqlalchemy import Connection
 
 from storage import messages, views
@@ -14,7 +14,10 @@ from storage.engine import Database
 from storage.views import View
 from tests.stored_session import StoredSession
 from tests.strategies import Transcript, transcripts
+from tests.tiers import examples
 from workers.transcript import is_kept_by_micro
+
+pytestmark = pytest.mark.both_databases
 
 PAGES = (1, 3, 1000)
 
@@ -40,9 +43,7 @@ def assert_alike(connection: Connection, key: int, read: View) -> None:
 
 
 @given(told=transcripts(max_turns=4))
-@settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@examples(30, any_health=True)
 @pytest.mark.parametrize("passes", [0, 2])
 def test_a_view_answers_as_the_database_does(
     database: Database, passes: int, told: Transcript

@@ -23,6 +23,8 @@ from workers.finished import Finished
 from workers.work import TOGETHER, Crashed, NotClaimed, Worked, work_in_turn
 from workers.workshop import Workshop
 
+pytestmark = pytest.mark.both_databases
+
 
 @pytest.fixture
 def play(database_url: str) -> Iterator[Play]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.api_outputs import OUTPUTS
@@ -187,7 +187,6 @@ def test_only_the_beginning_of_a_long_message_is_read() -> None:
     st.integers(1, 10_000_000),
     st.integers(1, 10_000_000),
 )
-@settings(max_examples=100, deadline=None)
 def test_the_room_that_is_left_fits_beside_the_prompt_and_is_less_than_was_refused(
     limit: int, prompt: int, output: int
 ) -> None:

@@ -8,12 +8,13 @@ from dataclasses import replace
 from datetime import date
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from storage.rows import Row
 from tests.conversations import SESSION_FILES, real_sessions, turn
 from tests.strategies import Transcript, any_transcripts, rows_of
+from tests.tiers import examples
 from workers.answers import accept
 from workers.headings import Section, as_progress, missing_headings
 from workers.local_summariser import LocalSummariser
@@ -401,7 +402,6 @@ _PASSAGES = st.lists(
     replaced=st.integers(60, 1_000),
     task=st.sampled_from([Task.BATCH, Task.MERGE]),
 )
-@settings(max_examples=100, deadline=None)
 def test_whatever_was_said_the_summary_is_acceptable(
     given_passages: list[Passage], previous: str, focus: str, target: int, replaced: int, task: Task
 ) -> None:
@@ -426,7 +426,7 @@ def test_whatever_was_said_the_summary_is_acceptable(
 
 
 @given(any_transcripts())
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_any_transcript_is_summarised(transcript: Transcript) -> None:
     rows = rows_of(transcript.messages, transcript.origins)
     request = replace(request_for(conversation(rows), "", 300), replaced_tokens=600)
@@ -434,7 +434,6 @@ def test_any_transcript_is_summarised(transcript: Transcript) -> None:
 
 
 @given(_TEXTS)
-@settings(max_examples=100, deadline=None)
 def test_a_summary_read_and_written_again_is_the_same(text: str) -> None:
     once = str(Sections.of(text))
     assert str(Sections.of(once)) == once

@@ -9,7 +9,7 @@ from datetime import date
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from storage.rows import Row
@@ -324,7 +324,6 @@ _PASSAGES = st.lists(
 
 
 @given(given_passages=_PASSAGES, question=_TEXTS, target=st.integers(20, 400))
-@settings(max_examples=100, deadline=None)
 def test_whatever_was_said_the_summary_is_acceptable(
     given_passages: list[Passage], question: str, target: int
 ) -> None:

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from storage.rows import Row
 from tests.conversations import SESSION_FILES, real_sessions
 from tests.strategies import ChatDict, rows_of, views
+from tests.tiers import examples
 from tests.validity import check_view
 from workers.marker import frame
 from workers.rendering import Dialect, RenderedView, render
@@ -77,7 +78,7 @@ def count_calls(messages: Sequence[Any]) -> int:
 @pytest.mark.parametrize("dialect", list(Dialect))
 def test_any_view_is_one_that_the_provider_takes(dialect: Dialect) -> None:
     @given(views())
-    @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+    @examples(100, any_health=True)
     def holds(rows: list[Row]) -> None:
         before = copy.deepcopy(rows)
         view = render(rows, dialect)
@@ -94,7 +95,7 @@ def test_any_view_is_one_that_the_provider_takes(dialect: Dialect) -> None:
 
 
 @given(views())
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(100, any_health=True)
 def test_openai_shows_chat_rows_in_order_and_as_stored(rows: list[Row]) -> None:
     """Apart from results, which may move or go, and rows that chat servers do not take."""
     view = render(rows, Dialect.OPENAI)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from workers.summariser.thinking import VisibleText
@@ -41,7 +41,6 @@ def test_only_what_stands_outside_of_think_blocks_is_visible(said: str, meant: s
     st.lists(st.sampled_from(["<think>", "</think>", "<", "</th", "ink>", "text ", "字"])),
     st.lists(st.integers(0, 40)),
 )
-@settings(max_examples=100, deadline=None)
 def test_where_the_pieces_are_cut_makes_no_difference(parts: list[str], cuts: list[int]) -> None:
     whole = "".join(parts)
     edges = [0, *sorted(cut for cut in cuts if cut <= len(whole)), len(whole)]

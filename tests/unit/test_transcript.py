@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from storage.rows import Row
 from tests.conversations import SESSION_FILES, real_sessions
@@ -67,7 +67,6 @@ def test_a_call_without_all_of_its_results_is_unanswered() -> None:
     assert group.answered_by == (1, None)
 
 
-@settings(max_examples=100, deadline=None)
 @given(transcript=any_transcripts())
 def test_groups_are_consistent_on_any_transcript(transcript: Transcript) -> None:
     rows = rows_of(transcript.messages, transcript.origins)
