@@ -127,7 +127,10 @@ class Processes:
 
 
 def clean_environment() -> dict[str, str]:
-    """This process's environment without what configures afterturn, a model or pytest."""
-    unwanted = (*OURS_IN_ENVIRONMENT, "PYTEST_")
+    """Return this process's environment without what configures afterturn, a model or pytest.
+
+    Children keep their bytecode, or each of them would compile the whole product at its start.
+    """
+    unwanted = (*OURS_IN_ENVIRONMENT, "PYTEST_", "PYTHONDONTWRITEBYTECODE")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(unwanted)}
     return {**kept, "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1"}
