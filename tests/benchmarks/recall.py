@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, islice
 
 from sqlalchemy import text as sql
 
@@ -43,7 +43,7 @@ FULL_SENTENCES = (
 def recalled(stage: Stage, scale: Scale) -> Iterator[Figure]:
     """Known items of CrossWOZ, and English questions in whole sentences, on both databases."""
     for kind in DATABASES:
-        with _indexed(stage, kind) as (database, keys):
+        with _indexed(stage, kind, scale.talks) as (database, keys):
             yield from _known_items(database, kind, keys, scale)
             yield _sentences(database, kind)
             yield _size(database, kind)
@@ -120,15 +120,15 @@ def indexed_turns(stage: Stage, scale: Scale) -> Iterator[Figure]:
 
 
 @contextmanager
-def _indexed(stage: Stage, kind: str) -> Iterator[tuple[Database, dict[str, int]]]:
-    """All sessions of CrossWOZ and tau-bench in one index, and the keys of the former."""
+def _indexed(stage: Stage, kind: str, talks: int) -> Iterator[tuple[Database, dict[str, int]]]:
+    """Sessions of CrossWOZ and tau-bench in one index, so many of each, and all their keys."""
     keys: dict[str, int] = {}
     with stage.database(kind) as url:
         database = open_database(url)
         migrate.upgrade(database)
         with gateway_on(url, owner=OWNER) as gateway:
             for name in ("crosswoz_test", "tau_bench_airline"):
-                for session_id, messages in real_sessions(name):
+                for session_id, messages in islice(real_sessions(name), talks):
                     opened = gateway.open_session(session_id)
                     gateway.finalize_turn(opened, messages)
                     keys[session_id] = opened.key

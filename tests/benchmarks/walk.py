@@ -41,16 +41,13 @@ def walking() -> Iterator[Walk]:
 
     def note(frame: FrameType, event: str, _argument: object) -> None:
         code = frame.f_code
-        if event == "call" and code.co_filename.startswith(_PREFIXES):
-            # What a module or a class body does when it is loaded is no step of a turn.
-            if code.co_name not in (
-                "<module>",
-                "<listcomp>",
-                "<genexpr>",
-                "<dictcomp>",
-                "<setcomp>",
-            ):
-                walked.add((code.co_filename, code.co_qualname))
+        # Bodies of modules and comprehensions have frames, too, but are no functions.
+        if (
+            event == "call"
+            and code.co_filename.startswith(_PREFIXES)
+            and not code.co_name.startswith("<")
+        ):
+            walked.add((code.co_filename, code.co_qualname))
 
     threading.setprofile(note)
     sys.setprofile(note)
