@@ -54,14 +54,14 @@ class Child:
     def output(self) -> str:
         return self.log.read_text(errors="replace")
 
-    def wait(self, timeout: float = 60.0) -> int:
+    def wait(self, timeout: float = 180.0) -> int:
         """Wait for its end and return its exit status; negative is the signal that ended it."""
         try:
             return self._process.wait(timeout)
         except subprocess.TimeoutExpired:
             raise ChildError(self._complaint(f"still runs after {timeout} s")) from None
 
-    def wait_for(self, text: str, timeout: float = 60.0) -> None:
+    def wait_for(self, text: str, timeout: float = 180.0) -> None:
         """Wait until it has written `text`."""
         deadline = time.monotonic() + timeout
         while text not in self.output:

@@ -17,8 +17,13 @@ from tests.benchmarks.stage import Stage
 from tests.conversations import turn
 from tests.play import playing
 
+QUICK = ("micro_pass", "finalize_turn", "load_context", "rates", "walk", "size")
 
-@pytest.mark.parametrize("name", BENCHMARKS)
+
+@pytest.mark.parametrize(
+    "name",
+    [name if name in QUICK else pytest.param(name, marks=pytest.mark.soak) for name in BENCHMARKS],
+)
 def test_a_benchmark_runs_and_gives_each_of_its_figures_once(
     name: str, tmp_path: Path, redis_url: str, postgres_url: str
 ) -> None:

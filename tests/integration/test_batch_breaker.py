@@ -227,7 +227,7 @@ def test_a_person_takes_the_session_away_from_a_running_micro_job(
             assert [type(one) for one in place.work()] == [Compacted]
             view = place.view()
             held.free.set()
-            worker.join(30)
+            worker.join(180)
         (late,) = done
         assert isinstance(late, Worked)
         assert [type(one) for one in late.passes] == [HandedBack]

@@ -21,7 +21,7 @@ from tasks.ring import ring
 from tests.conversations import turn
 from tests.gateways import gateway_on, migrated, rows_of
 from tests.servers import RedisServer
-from tests.waiting import wait_until
+from tests.waiting import bound, wait_until
 from workers.local_summariser import LocalSummariser
 from workers.reconcile import RING_AGAIN_MS, reconcile
 from workers.settings import Settings
@@ -96,7 +96,7 @@ def closing_in_time(gateway: Gateway) -> Iterator[None]:
         started = time.monotonic()
         gateway.close()
         took = time.monotonic() - started
-    assert took < CLOSED_SECONDS
+    assert took < bound(CLOSED_SECONDS)
 
 
 def test_a_ring_names_the_job_in_its_queue_and_holds_no_text(
@@ -211,18 +211,18 @@ def test_thousands_of_rings_for_the_same_jobs_become_a_few_messages(
     due = [DueJob(number, JobKind.TURN, "turns", "turn", "one") for number in range(1, 4)]
     try:
         bell.ring(due[0])
-        assert bell.flush(10)
+        assert bell.flush(180)
         own_redis.pause()
         started = time.perf_counter()
         for number in range(30_000):
             bell.ring(due[number % 3])
-        assert time.perf_counter() - started < 30_000 * 0.001
+        assert time.perf_counter() - started < bound(30_000 * 0.001)
         own_redis.resume()
-        assert bell.flush(10)
+        assert bell.flush(180)
         # Again, since a ring that met the hanging broker is left to the reconciler.
         for job in due:
             bell.ring(job)
-        assert bell.flush(10)
+        assert bell.flush(180)
     finally:
         bell.close()
     messages = [body_of(message)[1]["job_id"] for message in queued(own_redis.url, "turns")]
@@ -237,12 +237,12 @@ def test_rings_that_wait_for_a_broker_are_bounded(
     bell = Doorbell(own_redis.url)
     try:
         bell.ring(DueJob(0, JobKind.TURN, "turns", "turn", "one"))
-        assert bell.flush(10)
+        assert bell.flush(180)
         own_redis.pause()
         for number in range(1, 1001):
             bell.ring(DueJob(number, JobKind.TURN, "turns", "turn", "one"))
         own_redis.resume()
-        assert bell.flush(10)
+        assert bell.flush(180)
     finally:
         bell.close()
     # Those that were being rung when the broker froze, and those that waited meanwhile.
@@ -256,6 +256,6 @@ def test_a_bell_that_is_closed_says_nothing_more(own_redis: RedisServer) -> None
     started = time.monotonic()
     bell.close()
     bell.close()
-    assert time.monotonic() - started < CLOSED_SECONDS
+    assert time.monotonic() - started < bound(CLOSED_SECONDS)
     bell.ring(DueJob(1, JobKind.TURN, "turns", "turn", "one"))
     assert bell.flush(0.1)

@@ -169,11 +169,11 @@ HOSTILE = {
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_a_megabyte_of_anything_is_read_within_a_second(piece: str) -> None:
     text = HOSTILE[piece] * (1_000_000 // len(HOSTILE[piece]))
-    start = time.perf_counter()
+    start = time.process_time()
     for status in (None, 400, 413, 429):
         recognise(status=status, code=None, message=text)
         recognise_error({"status": status, "error": {"message": text}})
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
 
 
 def test_only_the_beginning_of_a_long_message_is_read() -> None:
