@@ -4,6 +4,9 @@
 SHELL := /bin/sh
 MAKEFLAGS += --no-print-directory
 
+# Tests start many processes, and without bytecode each compiles all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 # The first of these that is new enough; `make PYTHON=/path/to/python ...` overrides it.
 CANDIDATES := python3 python3.13 python3.12 python3.11 python
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
@@ -24,7 +27,7 @@ ARGS ?=
 .PHONY: help
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | \
-		while IFS="$$(printf '\t')" read -r name text; do printf '  make %-7s %s\n' "$$name" "$$text"; done
+		while IFS="$$(printf '\t')" read -r name text; do printf '  make %-13s %s\n' "$$name" "$$text"; done
 
 .PHONY: demo
 demo: $(RUNTIME) ## Play a long real conversation through the embedded stack, with a verdict
@@ -42,16 +45,32 @@ lint: $(TESTED) ## Check style, format, types and the import contracts
 	$(BIN)/lint-imports --no-logo
 
 .PHONY: test
-test: lint ## Lint, then run every test on real servers
+test: lint ## Lint, then run what every change must pass, on real servers (about 5 minutes)
 	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup $(ARGS)
+
+# What `make test` leaves out for the sake of time; see tests/tiers.py. Takes hours.
+.PHONY: soak
+soak: lint ## For maintainers, before a release: everything on both databases, long chaos, all bars
+	@$(BIN)/pytest --soak -n $(WORKERS) --dist loadgroup $(ARGS)
+	@$(BIN)/python -m tests.chaos --database postgresql
+	@$(BIN)/python -m tests.chaos --database sqlite
+	@$(BIN)/python -m tests.benchmarks --archive with
+
+.PHONY: mutants
+mutants: $(TESTED) ## For maintainers: break the product in twenty ways, and see which tests notice
+	@$(BIN)/python -m tests.mutations $(ARGS)
 
 .PHONY: chaos
 chaos: $(TESTED) ## Kill, hang and restart everything at random for long, and print the tally
 	@$(BIN)/python -m tests.chaos $(ARGS)
 
 .PHONY: bench
-bench: $(TESTED) ## Measure the figures of tests/benchmarks and print them as a table
+bench: $(TESTED) ## Measure the figures of tests/benchmarks; status 1 when a bar is missed
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
+
+.PHONY: bench-archive
+bench-archive: $(TESTED) ## Measure searching an archive of a million messages
+	@$(BIN)/python -m tests.benchmarks --archive only $(ARGS)
 
 # Each is made once and then left alone. The folder is closed; the files in it can be read by the
 # accounts of the services, which are nobody on this host.

@@ -5,7 +5,7 @@
 | `redis_url` | an empty Redis database that no other test uses meanwhile |
 | `postgres_url` | an empty PostgreSQL database, dropped after the test |
 | `sqlite_url` | a SQLite file that does not exist yet |
-| `database_url` | the test once with `sqlite_url` and once with `postgres_url` |
+| `database_url` | the test once with `sqlite_url` and with `postgres_url` (see `tests.tiers`) |
 | `own_redis`, `own_postgres` | a server of the test's own, to stop, kill or pause |
 | `processes` | starts Python processes; they end with the test |
 """
@@ -21,6 +21,7 @@ import pytest
 import redis
 from sqlalchemy.engine import make_url
 
+from tests import tiers
 from tests.databases import fresh_database
 from tests.processes import OURS_IN_ENVIRONMENT, Processes
 from tests.server_program import ServerUnavailableError
@@ -30,11 +31,24 @@ from tests.shared import RUN_DIRECTORY, Run
 RUN = pytest.StashKey[Run]()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--soak", action="store_true", help="run the deep tier, as `make soak` does")
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    tiers.load(soak=config.getoption("--soak"))
     workerinput: dict[str, Any] | None = getattr(config, "workerinput", None)
     config.stash[RUN] = (
         Run.begin() if workerinput is None else Run.join(Path(workerinput[RUN_DIRECTORY]))
     )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--soak"):
+        return
+    items[:], left = tiers.select(items)
+    if left:
+        config.hook.pytest_deselected(items=left)
 
 
 @pytest.hookimpl(optionalhook=True)

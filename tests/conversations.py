@@ -1,13 +1,14 @@
-"""Conversations made by rule, and the real ones where they are there."""
+"""Conversations made by rule, and the real ones of `tests/data`."""
 
 from __future__ import annotations
 
 import json
+import lzma
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-DATA = Path(__file__).parents[2] / "shared" / "data"
+_DATA = Path(__file__).parent / "data"
 SESSION_FILES = ("tau_bench_airline", "tau_chain_long", "swe_agent", "openhands", "crosswoz_test")
 
 _WORDS = (
@@ -50,10 +51,13 @@ def turn(number: int, *, words: int = 120, tools: int = 1) -> list[dict[str, Any
 
 
 def real_sessions(name: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """(id, messages) of every session of a data file; nothing where the file is not there."""
-    path = DATA / f"{name}.jsonl"
-    if path.exists():
-        with path.open(encoding="utf-8") as lines:
-            for line in lines:
-                session = json.loads(line)
-                yield session["id"], session["messages"]
+    """Yield (id, messages) of every session of a data file."""
+    for line in data_lines(name):
+        session = json.loads(line)
+        yield session["id"], session["messages"]
+
+
+def data_lines(name: str) -> Iterator[str]:
+    """Yield the lines of a data file, each with its end."""
+    with lzma.open(_DATA / f"{name}.jsonl.xz", "rt", encoding="utf-8", newline="\n") as lines:
+        yield from lines

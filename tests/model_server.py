@@ -169,11 +169,11 @@ class ModelServer:
         finally:
             self._gate.set()
 
-    def wait_for_requests(self, count: int, timeout: float = 10.0) -> None:
+    def wait_for_requests(self, count: int, timeout: float = 180.0) -> None:
         """Return once `count` requests have come in altogether."""
         self._wait_until(lambda: len(self._requests) >= count, f"{count} requests", timeout)
 
-    def wait_until_idle(self, timeout: float = 10.0) -> None:
+    def wait_until_idle(self, timeout: float = 180.0) -> None:
         """Return once no request is being answered."""
         self._wait_until(lambda: self._in_flight == 0, "no request in flight", timeout)
 

@@ -54,14 +54,14 @@ class Child:
     def output(self) -> str:
         return self.log.read_text(errors="replace")
 
-    def wait(self, timeout: float = 60.0) -> int:
+    def wait(self, timeout: float = 180.0) -> int:
         """Wait for its end and return its exit status; negative is the signal that ended it."""
         try:
             return self._process.wait(timeout)
         except subprocess.TimeoutExpired:
             raise ChildError(self._complaint(f"still runs after {timeout} s")) from None
 
-    def wait_for(self, text: str, timeout: float = 60.0) -> None:
+    def wait_for(self, text: str, timeout: float = 180.0) -> None:
         """Wait until it has written `text`."""
         deadline = time.monotonic() + timeout
         while text not in self.output:
@@ -127,7 +127,10 @@ class Processes:
 
 
 def clean_environment() -> dict[str, str]:
-    """This process's environment without what configures afterturn, a model or pytest."""
-    unwanted = (*OURS_IN_ENVIRONMENT, "PYTEST_")
+    """Return this process's environment without what configures afterturn, a model or pytest.
+
+    Children keep their bytecode, or each of them would compile the whole product at its start.
+    """
+    unwanted = (*OURS_IN_ENVIRONMENT, "PYTEST_", "PYTHONDONTWRITEBYTECODE")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(unwanted)}
     return {**kept, "PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1"}

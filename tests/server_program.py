@@ -20,7 +20,7 @@ import psutil
 
 from tests.leash import Leash
 
-READY_SECONDS = 60.0
+READY_SECONDS = 180.0
 """How long a server may take to answer; seconds, but far more on a machine under load."""
 
 STOP_SECONDS = 30.0

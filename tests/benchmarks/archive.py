@@ -34,7 +34,7 @@ class Vocabulary:
 
 
 def read_vocabulary() -> Vocabulary:
-    """What real conversations are made of; invented words where their files are not there."""
+    """Return the words that real conversations are made of."""
     english: Counter[str] = Counter()
     for _, session in real_sessions("tau_bench_airline"):
         for message in session:
@@ -46,7 +46,7 @@ def read_vocabulary() -> Vocabulary:
     ]
     common = [word for word, _ in english.most_common(_WORDS)]
     invented = [f"word{number}" for number in range(_WORDS - len(common))]
-    return Vocabulary((*common, *invented), tuple(dict.fromkeys(chinese))[:_CHINESE] or ("好",))
+    return Vocabulary((*common, *invented), tuple(dict.fromkeys(chinese))[:_CHINESE])
 
 
 def fill(database: Database, messages: int, vocabulary: Vocabulary) -> None:

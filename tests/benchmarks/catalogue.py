@@ -19,9 +19,11 @@ from tests.benchmarks.prune import pruning
 from tests.benchmarks.rates import rates
 from tests.benchmarks.recall import indexed_turns, recalled, searched
 from tests.benchmarks.scale import Scale
+from tests.benchmarks.size import sizes
 from tests.benchmarks.stage import Stage
 from tests.benchmarks.survival import canary_survival
 from tests.benchmarks.throughput import turns_through_the_queue
+from tests.benchmarks.walk import walked
 
 Benchmark = Callable[[Stage, Scale], Iterator[Figure]]
 
@@ -43,5 +45,10 @@ BENCHMARKS: Mapping[str, Benchmark] = MappingProxyType(
         "search_append": indexed_turns,
         "rates": rates,
         "survival": canary_survival,
+        "walk": walked,
+        "size": sizes,
     }
 )
+
+ARCHIVE = ("search_speed",)
+"""Benchmarks on an archive of a million messages, which take minutes."""

@@ -30,7 +30,7 @@ from tests.conversations import turn
 from tests.play import Play, playing
 from workers.settings import Settings
 
-MOST_RATIO = 1.5
+MOST_RATIO = 1.2
 _RING_SECONDS = 5.0
 
 

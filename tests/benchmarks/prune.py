@@ -33,7 +33,7 @@ def pruning(_stage: Stage, scale: Scale) -> Iterator[Figure]:
     """The share that a pass frees of a session at its threshold, and the time of the rules."""
     for name in FILES:
         rows = rows_of([one for _, said in real_sessions(name) for one in said])
-        for size in SIZES if rows else ():
+        for size in SIZES:
             yield _share(name, rows, size)
     for size in SIZES:
         yield _rules_time(scale, size)
@@ -99,8 +99,7 @@ def _shortened(
 
 def _tool_talk(results: int) -> Iterator[ChatDict]:
     """A session of that many tool results, of the sizes and kinds that real ones have."""
-    real = [pair for name in FILES for _, said in real_sessions(name) for pair in _pairs(said)]
-    pairs = real or [("bash", "{}", "a line of output\n" * lines) for lines in (3, 40, 900)]
+    pairs = [pair for name in FILES for _, said in real_sessions(name) for pair in _pairs(said)]
     for number, (name, arguments, output) in enumerate(islice(cycle(pairs), results)):
         if number % 20 == 0:
             yield {"role": "user", "content": f"Request {number}."}

@@ -18,12 +18,10 @@ Said = list[ChatDict]
 
 class RealTalk:
     """Every turn of every real conversation, without system prompts, one conversation after the
-    other, in a fixed order. Raises `FileNotFoundError` where there are none."""
+    other, in a fixed order."""
 
     def __init__(self) -> None:
         talks = [talk for name in SESSION_FILES for _, talk in real_sessions(name)]
-        if not talks:
-            raise FileNotFoundError("no real conversations beside the project, in shared/data")
         Random(_ORDER).shuffle(talks)
         said = ([m for m in talk if m["role"] not in ("system", "developer")] for talk in talks)
         self.turns: list[Said] = [one.messages for talk in said for one in turns_of(talk)]

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, islice
 
 from sqlalchemy import text as sql
 
@@ -20,7 +20,7 @@ from tests.benchmarks.figure import Figure
 from tests.benchmarks.scale import Scale
 from tests.benchmarks.stage import DATABASES, Stage
 from tests.benchmarks.timing import Measured, by_turns, milliseconds
-from tests.conversations import DATA, real_sessions, turn
+from tests.conversations import data_lines, real_sessions, turn
 from tests.gateways import gateway_on
 from workers.settings import Settings
 
@@ -43,7 +43,7 @@ FULL_SENTENCES = (
 def recalled(stage: Stage, scale: Scale) -> Iterator[Figure]:
     """Known items of CrossWOZ, and English questions in whole sentences, on both databases."""
     for kind in DATABASES:
-        with _indexed(stage, kind) as (database, keys):
+        with _indexed(stage, kind, scale.talks) as (database, keys):
             yield from _known_items(database, kind, keys, scale)
             yield _sentences(database, kind)
             yield _size(database, kind)
@@ -120,15 +120,15 @@ def indexed_turns(stage: Stage, scale: Scale) -> Iterator[Figure]:
 
 
 @contextmanager
-def _indexed(stage: Stage, kind: str) -> Iterator[tuple[Database, dict[str, int]]]:
-    """All sessions of CrossWOZ and tau-bench in one index, and the keys of the former."""
+def _indexed(stage: Stage, kind: str, talks: int) -> Iterator[tuple[Database, dict[str, int]]]:
+    """Sessions of CrossWOZ and tau-bench in one index, so many of each, and all their keys."""
     keys: dict[str, int] = {}
     with stage.database(kind) as url:
         database = open_database(url)
         migrate.upgrade(database)
         with gateway_on(url, owner=OWNER) as gateway:
             for name in ("crosswoz_test", "tau_bench_airline"):
-                for session_id, messages in real_sessions(name):
+                for session_id, messages in islice(real_sessions(name), talks):
                     opened = gateway.open_session(session_id)
                     gateway.finalize_turn(opened, messages)
                     keys[session_id] = opened.key
@@ -174,7 +174,7 @@ def _known_items(
             "",
             None,
             f"{sum(known):,} of {len(known):,} in their sessions, one index over all",
-            least if known else None,
+            least,
         )
     yield Figure(
         f"known items of CrossWOZ, hit@{TOP}, all sessions searched at once",
@@ -187,13 +187,10 @@ def _known_items(
 
 
 def known_items() -> Iterator[_Asked]:
-    """The labelled queries of CrossWOZ; none where their file is not there."""
-    path = DATA / "crosswoz_qrels.jsonl"
-    if path.exists():
-        with path.open(encoding="utf-8") as lines:
-            for line in lines:
-                one = json.loads(line)
-                yield _Asked(one["query"], one["session"], tuple(one["evidence"]))
+    """Yield the labelled queries of CrossWOZ."""
+    for line in data_lines("crosswoz_qrels"):
+        one = json.loads(line)
+        yield _Asked(one["query"], one["session"], tuple(one["evidence"]))
 
 
 def _sentences(database: Database, kind: str) -> Figure:

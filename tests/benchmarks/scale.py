@@ -15,7 +15,7 @@ class Scale:
     share `crowd` sessions, or `nothings` tasks that do nothing. `outage` turns are finished
     without a broker. Of `sessions` and of `few_sessions` sessions `idle` ones are idle.
     `archive` and `small_archive` are messages that are searched, and of the known items in them
-    every `every_known_item`-th is looked for.
+    every `every_known_item`-th is looked for, in `talks` sessions of each kind.
     `old_sessions` are re-compacted beside live turns.
     """
 
@@ -36,6 +36,7 @@ class Scale:
     archive: int
     small_archive: int
     every_known_item: int
+    talks: int
     old_sessions: int
 
 
@@ -51,12 +52,13 @@ FULL = Scale(
     crowd=100,
     nothings=2_000,
     outage=1_000,
-    sessions=1_000_000,
+    sessions=200_000,
     few_sessions=10_000,
     idle=1_000,
     archive=1_000_000,
     small_archive=10_000,
     every_known_item=1,
+    talks=1_000,
     old_sessions=2_000,
 )
 """The sizes that the bars are set for."""
@@ -78,7 +80,8 @@ TINY = Scale(
     idle=10,
     archive=300,
     small_archive=100,
-    every_known_item=500,
+    every_known_item=50,
+    talks=20,
     old_sessions=4,
 )
 """Just enough for everything to happen once; its figures mean nothing."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from tests.benchmarks.__main__ import Measured, chosen
 from tests.benchmarks.catalogue import BENCHMARKS
 from tests.benchmarks.figure import Figure
 from tests.benchmarks.handwritten import hand_written, row_values, turn_values
@@ -15,8 +17,13 @@ from tests.benchmarks.stage import Stage
 from tests.conversations import turn
 from tests.play import playing
 
+QUICK = ("micro_pass", "finalize_turn", "load_context", "rates", "walk", "size")
 
-@pytest.mark.parametrize("name", BENCHMARKS)
+
+@pytest.mark.parametrize(
+    "name",
+    [name if name in QUICK else pytest.param(name, marks=pytest.mark.soak) for name in BENCHMARKS],
+)
 def test_a_benchmark_runs_and_gives_each_of_its_figures_once(
     name: str, tmp_path: Path, redis_url: str, postgres_url: str
 ) -> None:
@@ -27,6 +34,31 @@ def test_a_benchmark_runs_and_gives_each_of_its_figures_once(
     assert figures
     assert len({(figure.name, figure.database) for figure in figures}) == len(figures)
     assert not list(tmp_path.iterdir()), "a database file was left behind"
+
+
+def test_a_missed_bar_or_an_exception_fails_the_run_and_the_others_go_on() -> None:
+    def raising() -> Iterator[Figure]:
+        yield Figure("before", "sqlite", 1.0, "x")
+        raise AssertionError("it broke off")
+
+    measured = Measured()
+    assert not measured.passed, "nothing was measured"
+    measured.add("fine", iter([Figure("a pass", "sqlite", 1.0, "x", 1.2)]))
+    assert measured.passed
+    measured.add("raising", raising())
+    assert measured.raised == {"raising": "AssertionError: it broke off"}
+    assert not measured.passed
+    measured.add("another", iter([Figure("another", "sqlite", 1.0, "x")]))
+    assert [figure.name for figure in measured.figures] == ["a pass", "before", "another"]
+    missed = Measured()
+    missed.add("slow", iter([Figure("a pass", "sqlite", 1.3, "x", 1.2)]))
+    assert not missed.passed
+
+
+def test_the_archive_is_measured_on_demand_alone() -> None:
+    assert chosen("only") == ["search_speed"]
+    assert "search_speed" not in chosen("without")
+    assert set(chosen("with")) == set(BENCHMARKS)
 
 
 def test_a_figure_is_over_only_above_its_bar() -> None:

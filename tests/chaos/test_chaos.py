@@ -13,16 +13,18 @@ from tests.chaos.campaign import run
 from tests.chaos.form import Form, Kind
 from tests.chaos.tally import Tally
 from tests.servers import PostgresServer, RedisServer
+from tests.tiers import is_soak
 
 
 def short_form(kind: Kind) -> Form:
     """Its seed is another one each time, since chance is the point; a failure shows it."""
+    soak = is_soak()
     return Form(
         kind,
         seed=secrets.randbelow(10**6),
-        turns=240,
-        kills=5,
-        sessions=24,
+        turns=240 if soak else 100,
+        kills=5 if soak else 2,
+        sessions=24 if soak else 12,
         workers=2,
         pace=0.08,
         lease_seconds=5.0,

@@ -213,7 +213,7 @@ def test_a_person_takes_the_session_away_from_a_running_micro_job(
             assert [one.outcome for one in place.work()] == [Outcome.COMPACTED]
             view = place.view()
             held.free.set()
-            worker.join(30)
+            worker.join(180)
         (late,) = done
         assert isinstance(late, Worked)
         assert [one.outcome for one in late.passes] == [Outcome.HANDED_BACK]

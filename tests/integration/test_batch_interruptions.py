@@ -29,6 +29,8 @@ from tests.workplace import Killed, Workplace, desk, padded, say, structured, to
 from workers.runtime.jobs import Worked, work
 from workers.triggers import Trigger
 
+pytestmark = pytest.mark.both_databases
+
 
 @pytest.fixture
 def place(database: Database, model: ModelServer) -> Iterator[Workplace]:

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -28,6 +27,7 @@ from tests.machine_stage import Event, Incident, Stage
 from tests.machine_summariser import GOOD_ANSWERS, LARGE_ROOM, LASTING_ANSWERS, Act, Answer
 from tests.machine_talks import OVERFLOW, TOO_LARGE
 from tests.machine_turns import SECRETS, AnyShape, Kind, Shape, shapes
+from tests.tiers import examples, is_soak
 from workers.summariser.contract import ErrorClass
 from workers.triggers import Trigger
 
@@ -265,24 +265,24 @@ class Sessions(RuleBasedStateMachine):
             self.stage.check()
 
 
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
-    ("lasting_database", "examples"),
-    [("sqlite", 20), ("postgresql", 6)],
+    ("lasting_database", "usual"),
+    [("sqlite", 15), pytest.param("postgresql", 8, marks=pytest.mark.soak)],
     indirect=["lasting_database"],
 )
-def test_the_invariants_hold_in_any_order_of_events(database: Database, examples: int) -> None:
+def test_the_invariants_hold_in_any_order_of_events(database: Database, usual: int) -> None:
     class Machine(Sessions):
         pass
 
     Machine.database = database
     run_state_machine_as_test(
         Machine,
-        settings=settings(
-            max_examples=examples,
+        settings=examples(
+            usual,
+            any_health=True,
             stateful_step_count=40,
-            deadline=None,
-            derandomize=True,
+            derandomize=not is_soak(),
             database=None,
-            suppress_health_check=list(HealthCheck),
         ),
     )

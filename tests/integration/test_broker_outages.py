@@ -118,7 +118,7 @@ def test_a_worker_outlives_its_broker_and_works_on_when_it_is_back_empty(outage:
     worker.wait_for("READY")
     with outage.model.hold():
         outage.say(0, 16)
-        outage.model.wait_for_requests(AT_ONCE, timeout=30)
+        outage.model.wait_for_requests(AT_ONCE)
         outage.broker.kill()
         outage.say(16, 2)
     wait_until(lambda: len(markers(outage.database)) >= AT_ONCE, "jobs end without the broker")
@@ -132,7 +132,7 @@ def test_a_worker_waits_for_a_broker_that_hangs_and_works_on(outage: Outage) -> 
     worker.wait_for("READY")
     with outage.model.hold():
         outage.say(0, 16)
-        outage.model.wait_for_requests(AT_ONCE, timeout=30)
+        outage.model.wait_for_requests(AT_ONCE)
         outage.broker.pause()
         outage.say(16, 2)
     try:
@@ -149,7 +149,7 @@ def test_with_late_acknowledgement_too_nothing_is_lost_or_done_twice(outage: Out
     worker.wait_for("READY")
     with outage.model.hold():
         outage.say(0, 16)
-        outage.model.wait_for_requests(AT_ONCE, timeout=30)
+        outage.model.wait_for_requests(AT_ONCE)
         outage.broker.kill()
         worker.wait_for("Connection to broker lost")
         outage.say(16, 2)

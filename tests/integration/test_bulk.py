@@ -208,9 +208,9 @@ def test_live_work_finds_a_worker_while_idle_sessions_wait_for_the_model(
         with model.hold():
             # It works four jobs at a time.
             worker, beat = host.start_worker("one"), host.start_beat()
-            model.wait_for_requests(2, timeout=60)
+            model.wait_for_requests(2)
             say_turns(gateway, gateway.open_session("live", context_window=128_000), 0, 16)
-            model.wait_for_requests(3, timeout=60)
+            model.wait_for_requests(3)
             in_hand = rows_of(database, running)
             assert in_hand == [("micro",), (BULK_QUEUE,), (BULK_QUEUE,)]
             assert jobs_waiting(database) == 4

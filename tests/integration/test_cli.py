@@ -27,7 +27,7 @@ from tests.model_behaviours import Silence
 from tests.model_server import ModelServer
 from tests.play import playing
 from tests.processes import Child, Processes
-from tests.waiting import wait_until
+from tests.waiting import bound, wait_until
 
 STEERING = f"Hello{ESCAPE}[2J\x07 [bold]there[/bold]"
 
@@ -459,7 +459,7 @@ def test_up_works_for_gateways_elsewhere_until_it_is_told_to_stop(
     gateway.finalize_turn("talk", [user("Hi."), assistant("Hello.")])
     wait_until(lambda: no_job_is_open(url), "the turn is worked")
     child.send(ending)
-    assert child.wait(20) == 0
+    assert child.wait(bound(20)) == 0
     assert child.output.rstrip().endswith("Stopped.")
     assert "Traceback" not in child.output
     assert ESCAPE not in child.output
@@ -485,7 +485,7 @@ def test_a_second_signal_ends_up_although_a_model_is_being_waited_for(
         child.wait_for("Stopping")
         assert child.running
         child.send(signal.SIGINT)
-        assert child.wait(20) == Exit.INTERRUPTED
+        assert child.wait(bound(20)) == Exit.INTERRUPTED
 
 
 def test_a_worker_without_broker_points_to_up(url: str) -> None:
@@ -513,7 +513,7 @@ def test_a_worker_takes_jobs_from_the_broker_and_is_seen_by_the_doctor(
     assert "afterturn-" in workers["detail"]
     assert "nobody works batch, prune, upkeep" in workers["detail"]
     child.terminate()
-    assert child.wait(20) == 0
+    assert child.wait(bound(20)) == 0
     assert "turns.finalize" in child.output
     assert "Traceback" not in child.output
 
@@ -531,7 +531,7 @@ def test_two_workers_of_a_host_have_names_of_their_own_and_end_well_when_told(
     assert len(names) == 2
     for child in children:
         child.send(ending)
-    assert [child.wait(20) for child in children] == [Exit.OK, Exit.OK]
+    assert [child.wait(bound(20)) for child in children] == [Exit.OK, Exit.OK]
 
 
 def test_a_worker_whose_database_cannot_be_used_ends_at_once(

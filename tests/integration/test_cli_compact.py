@@ -31,7 +31,7 @@ from tests.model_server import ModelServer
 from tests.play import playing
 from tests.processes import Processes
 from tests.stored_jobs import Worker
-from tests.waiting import wait_until
+from tests.waiting import bound, wait_until
 from workers.batch.span import CompactionOptions
 from workers.retry import RetryPolicy
 from workers.settings import Settings, SettingsSource
@@ -472,9 +472,9 @@ def test_ctrl_c_leaves_the_session_as_it_was_and_nobody_goes_on(
             "-m", "afterturn", "--config", str(person.file), "compact", "desk", "--yes",
             env={"DATABASE_URL": url},
         )  # fmt: skip
-        server.wait_for_requests(1, timeout=60)
+        server.wait_for_requests(1)
         child.send(signal.SIGINT)
-        assert child.wait(60) == Exit.INTERRUPTED
+        assert child.wait(bound(60)) == Exit.INTERRUPTED
         assert "Interrupted: nothing was changed." in child.output
         assert "Traceback" not in child.output
         server.always(Status(401))
@@ -498,9 +498,9 @@ def test_a_placeholder_goes_on_waiting_when_a_person_gives_up(
             "-m", "afterturn", "--config", str(person.file), "compact", "desk", "--yes",
             env={"DATABASE_URL": url},
         )  # fmt: skip
-        server.wait_for_requests(2, timeout=60)
+        server.wait_for_requests(2)
         child.send(signal.SIGINT)
-        assert child.wait(60) == Exit.INTERRUPTED
+        assert child.wait(bound(60)) == Exit.INTERRUPTED
     job = batch_job(url)
     assert job is not None
     assert job.trigger == Trigger.HEAL

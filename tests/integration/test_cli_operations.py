@@ -22,6 +22,7 @@ from tests.gateways import rows_of, url_of
 from tests.processes import Processes
 from tests.stored_jobs import Worker
 from tests.stored_session import StoredSession
+from tests.waiting import bound
 from tests.workplace import desk
 from workers.reconcile import reconcile
 from workers.runtime.context import Workshop
@@ -315,7 +316,7 @@ def test_ctrl_c_stops_a_run_and_says_how_it_goes_on(
     child = processes.python("-m", "afterturn", "recompact", "--yes", env=environment)
     child.wait_for(": 0 of 3 sessions")
     child.send(signal.SIGINT)
-    assert child.wait(20) == Exit.INTERRUPTED
+    assert child.wait(bound(20)) == Exit.INTERRUPTED
     assert "afterturn recompact resume" in child.output
     assert "Traceback" not in child.output
     assert rows_of(database, "SELECT state FROM bulk_runs") == [("stopped",)]

@@ -21,7 +21,7 @@ from tests.processes import Processes
 from tests.servers import RedisServer
 from tests.stored_jobs import LEASE_MS, Worker
 from tests.stored_session import StoredSession, later
-from tests.waiting import wait_until
+from tests.waiting import bound, wait_until
 
 
 @pytest.fixture
@@ -250,7 +250,7 @@ def test_ctrl_c_leaves_the_queues_paused_and_says_so(
     )
     child.wait_for("1 job still running")
     child.send(signal.SIGINT)
-    assert child.wait(20) == Exit.INTERRUPTED
+    assert child.wait(bound(20)) == Exit.INTERRUPTED
     assert "All queues stay paused" in child.output
     assert "Traceback" not in child.output
     assert paused(database) == sorted(QUEUES)

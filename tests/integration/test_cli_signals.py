@@ -17,6 +17,7 @@ from tests.cli_person import stored
 from tests.command_line import invoke
 from tests.gateways import gateway_on
 from tests.processes import Processes
+from tests.waiting import bound
 
 FIGURES = {"messages_before": 9, "messages_after": 4, "tokens_before": 900, "tokens_after": 400}
 
@@ -94,7 +95,7 @@ def test_new_signals_of_a_session_are_followed_until_ctrl_c(
     second = emit(url, "desk", SignalKind.PLACEHOLDER)
     child.wait_for(f'"id": {second},')
     child.send(signal.SIGINT)
-    assert child.wait(60) == Exit.OK
+    assert child.wait(bound(60)) == Exit.OK
     told = [json.loads(line) for line in child.output.splitlines() if line.startswith("{")]
     assert [one["id"] for one in told] == [first, second]
     assert told[1]["kind"] == "placeholder_in_use"

@@ -24,6 +24,8 @@ from tests.play import Play, Turn, playing
 from tests.processes import Processes
 from workers.summariser.client import OpenAISummariser
 
+pytestmark = pytest.mark.both_databases
+
 COMPRESSION: dict[str, Any] = {
     "protect_last_n": 8,
     "threshold_tokens": 4000,

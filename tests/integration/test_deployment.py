@@ -132,6 +132,8 @@ def host(
             admin.acl_deluser("deployed")
 
 
+@pytest.mark.soak
+@pytest.mark.timeout(1200)
 def test_a_deployment_comes_up_works_is_well_and_stops(host: Host) -> None:
     migrated = host.run("migrate")
     assert migrated.wait() == 0, migrated.output

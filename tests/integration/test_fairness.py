@@ -19,6 +19,8 @@ from workers.runtime.jobs import Crashed, NotClaimed, Worked, work_next
 from workers.settings import Settings, SettingsSource
 from workers.summariser.extractive.local import LocalSummariser
 
+pytestmark = pytest.mark.both_databases
+
 MINUTE = 60_000
 MANY = 10_000
 

@@ -34,6 +34,8 @@ from tests.gateways import (
     user,
 )
 
+pytestmark = pytest.mark.both_databases
+
 MIB = 1024 * 1024
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}

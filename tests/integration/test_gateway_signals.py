@@ -22,7 +22,7 @@ from tasks.push import publish
 from tests.gateways import gateway_on, url_of
 from tests.servers import RedisServer
 from tests.stored_session import on_postgresql
-from tests.waiting import wait_until
+from tests.waiting import bound, wait_until
 
 SLOW_POLL = 60.0
 """Seconds between two looks that no test waits for: what comes sooner was pushed."""
@@ -77,7 +77,7 @@ def listening(gateway: Gateway, **options: Any) -> Iterator[list[Signal]]:
         yield heard
     finally:
         ended.set()
-        thread.join(10)
+        thread.join(180)
     assert not thread.is_alive()
     for error in errors:
         raise error
@@ -162,7 +162,7 @@ class TestListening:
         started = time.monotonic()
         with listening(gateway, poll_seconds=SLOW_POLL):
             pass
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < bound(5)
 
     def test_holds_no_transaction_while_the_caller_has_a_signal(
         self, gateway: Gateway, database: Database, session: Session
@@ -193,13 +193,13 @@ class TestListening:
                 sessions.lock(connection, session.key)
                 signals.emit(connection, database, session.key, SignalKind.RESET, {}, quiet=False)
                 emitted.set()
-                commit.wait(10)
+                commit.wait(180)
 
         slow = threading.Thread(target=slowly, daemon=True)
         quick = threading.Thread(target=lambda: emit(database, other), daemon=True)
         with listening(gateway, after=0, poll_seconds=FAST_POLL) as heard:
             slow.start()
-            assert emitted.wait(10)
+            assert emitted.wait(180)
             quick.start()
             quick.join(0.2)
             assert quick.is_alive()
@@ -218,13 +218,13 @@ class TestPushing:
                 for number in range(3):
                     signal = emit(database, session, number=number)
                     assert publish(redis_url, [signal]) == 1
-                    wait_until(partial(heard.__contains__, signal), "the push", 10)
+                    wait_until(partial(heard.__contains__, signal), "the push")
                 # What nobody pushed comes with the next push, and one that is repeated is nothing.
                 silent = emit(database, session)
                 publish(redis_url, [signal])
                 last = emit(database, session)
                 publish(redis_url, [last, last])
-                wait_until(lambda: last in heard, "the last signal", 10)
+                wait_until(lambda: last in heard, "the last signal")
             assert [s.facts.get("number") for s in heard] == [0, 1, 2, None, None]
             assert heard[3:] == [silent, last]
 
@@ -276,7 +276,7 @@ class TestPushing:
         signal = emit(database, session)
         started = time.monotonic()
         assert publish(broker_url, [signal]) == 0
-        assert time.monotonic() - started < 2
+        assert time.monotonic() - started < bound(2)
 
     def test_that_stops_only_means_that_signals_are_polled(
         self, database: Database, own_redis: RedisServer

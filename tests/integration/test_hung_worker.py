@@ -68,7 +68,7 @@ def test_its_job_goes_to_another_worker_and_what_it_says_later_is_not_heard(play
     said: list[object] = []
     hung = threading.Thread(target=lambda: said.append(work(shop, job)), daemon=True)
     hung.start()
-    assert hanging.asked.wait(30)
+    assert hanging.asked.wait(180)
 
     # Its lease is renewed all the time, by a thread that does not hang, and ends nevertheless.
     wait_until(lambda: rescued(play.database), "the lease ends at the deadline")
@@ -82,7 +82,7 @@ def test_its_job_goes_to_another_worker_and_what_it_says_later_is_not_heard(play
     assert turn(0)[0] in [row.message for row in play.view(case.session)]
 
     hanging.released.set()
-    hung.join(30)
+    hung.join(180)
     (late,) = said
     assert isinstance(late, Worked)
     assert {one.outcome for one in late.passes} == {Outcome.HANDED_BACK}

@@ -21,6 +21,8 @@ from tests.gateways import rows_of, url_of
 from tests.play import Play, Turn, playing
 from workers.idle import MOST_WAITING, IdleScan, scan_idle
 
+pytestmark = pytest.mark.both_databases
+
 HOUR = 3_600_000
 MINUTE = 60_000
 IDLE: dict[str, Any] = {**SMALL, "idle_compact_after_seconds": 3600.0, "micro_compact": False}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from storage.bulk_runs import Filters
 from storage.engine import Database
 from storage.sessions import SessionRecord
 from storage.summaries import SummaryKind
-from tests.conversations import turn
+from tests.conversations import SESSION_FILES, data_lines, turn
 from tests.gateways import assistant, rows_of, user
 from tests.hermes_state import PREFIX, START, SUFFIX, HermesState
 from tests.interrupting import Interrupting
@@ -27,9 +28,6 @@ from tests.validity import check_view
 from tests.workplace import Killed
 from workers.marker import frame
 from workers.rendering import Dialect, render
-
-DATA = Path(__file__).parents[2].parent / "shared" / "data"
-FILES = sorted(path for path in DATA.glob("*.jsonl") if "qrels" not in path.name)
 
 
 def terms(**more: Any) -> Terms:
@@ -195,13 +193,13 @@ def test_nothing_of_an_import_is_due_by_itself(database: Database, tmp_path: Pat
     assert len(old) == 1
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("name", SESSION_FILES)
 def test_real_transcripts_come_in_whole_and_again_not_at_all(
-    database: Database, tmp_path: Path, path: Path
+    database: Database, tmp_path: Path, name: str
 ) -> None:
-    wanted = path.read_text(encoding="utf-8").splitlines()[:12]
-    few = tmp_path / path.name
-    few.write_text("\n".join(wanted), encoding="utf-8")
+    wanted = list(islice(data_lines(name), 12))
+    few = tmp_path / f"{name}.jsonl"
+    few.write_text("".join(wanted), encoding="utf-8")
     account = brought_in(database, few)
     told = [json.loads(line) for line in wanted]
     assert account.read == sum(len(one["messages"]) for one in told)

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from producers import Dialect, Session
@@ -19,6 +19,7 @@ from storage.rows import Row
 from tests.conversations import turn
 from tests.play import Play, Turn, micro_markers, person_rows, playing, shape, turns_of
 from tests.strategies import Transcript, one_turn_transcripts, transcripts
+from tests.tiers import examples
 from tests.validity import check_view
 from workers.limits import region_rules, session_threshold
 from workers.marker import frame_tokens
@@ -36,11 +37,7 @@ SMALL = {
 }
 """A session in which passes are frequent: the tail is full at 50 tokens."""
 
-slow = settings(
-    max_examples=25,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+slow = examples(25)
 
 
 class Watch:

@@ -1,4 +1,4 @@
-"""Micro-compaction of real sessions, every one of every data file that is there."""
+"""Micro-compaction of real sessions."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from producers import Dialect
 from storage.sessions import fetch
 from tests.conversations import SESSION_FILES, real_sessions, turn
 from tests.play import Play, micro_markers, person_rows, playing, turns_of
+from tests.tiers import sampled
 from tests.validity import check_view
 from workers.rendering import render
 
@@ -20,24 +21,28 @@ SMALL: dict[str, Any] = {
     "threshold_tokens": 2000,
     "micro_compact_min_tokens": 150,
 }
+EVERY = 8
+"""Of the sessions of a file, where not all of them are played."""
+
 TURN_BY_TURN = 1
 """Sessions of each file that are worked after every turn; the others once, as a backlog is."""
 
 
-@pytest.mark.parametrize("name", [name for name in SESSION_FILES if any(real_sessions(name))])
+@pytest.mark.parametrize("name", SESSION_FILES)
 def test_real_sessions_keep_every_word_and_render_in_every_dialect(
     name: str, sqlite_url: str
 ) -> None:
     absorbed = 0
     with playing(sqlite_url, **SMALL) as play:
-        for number, (session_id, messages) in enumerate(real_sessions(name)):
+        for number, (session_id, messages) in enumerate(sampled(real_sessions(name), every=EVERY)):
             absorbed += played(play, session_id, messages, by_turn=number < TURN_BY_TURN)
     assert absorbed > 0
 
 
 def test_both_databases_come_to_the_same_view(database_url: str, sqlite_url: str) -> None:
     made = [message for number in range(30) for message in turn(number)]
-    for session_id, messages in [("made", made), *islice(real_sessions(SESSION_FILES[0]), 8)]:
+    real = islice(real_sessions(SESSION_FILES[0]), 8)
+    for session_id, messages in [("made", made), *sampled(real, every=4)]:
         views = []
         for place, url in (("given", database_url), ("sqlite", f"{sqlite_url}.{session_id}")):
             with playing(url, **SMALL) as play:

@@ -21,7 +21,7 @@ from tasks.ring import ring
 from tests.conversations import turn
 from tests.gateways import gateway_on, migrated, rows_of
 from tests.servers import RedisServer
-from tests.waiting import wait_until
+from tests.waiting import bound, wait_until
 from workers.reconcile import RING_AGAIN_MS, reconcile
 from workers.runtime.context import Workshop
 from workers.settings import Settings, SettingsSource
@@ -95,7 +95,7 @@ def closing_in_time(gateway: Gateway) -> Iterator[None]:
         started = time.monotonic()
         gateway.close()
         took = time.monotonic() - started
-    assert took < CLOSED_SECONDS
+    assert took < bound(CLOSED_SECONDS)
 
 
 def test_a_notification_names_the_job_in_its_queue_and_holds_no_text(
@@ -210,18 +210,18 @@ def test_thousands_of_notifications_for_the_same_jobs_become_a_few_messages(
     due = [DueJob(number, JobKind.TURN, "turns", "turn", "one") for number in range(1, 4)]
     try:
         notifier.notify(due[0])
-        assert notifier.flush(10)
+        assert notifier.flush(180)
         own_redis.pause()
         started = time.perf_counter()
         for number in range(30_000):
             notifier.notify(due[number % 3])
-        assert time.perf_counter() - started < 30_000 * 0.001
+        assert time.perf_counter() - started < bound(30_000 * 0.001)
         own_redis.resume()
-        assert notifier.flush(10)
+        assert notifier.flush(180)
         # Again, since a notification that met the hanging broker is left to the reconciler.
         for job in due:
             notifier.notify(job)
-        assert notifier.flush(10)
+        assert notifier.flush(180)
     finally:
         notifier.close()
     messages = [body_of(message)[1]["job_id"] for message in queued(own_redis.url, "turns")]
@@ -236,12 +236,12 @@ def test_notifications_that_wait_for_a_broker_are_bounded(
     notifier = Notifier(own_redis.url)
     try:
         notifier.notify(DueJob(0, JobKind.TURN, "turns", "turn", "one"))
-        assert notifier.flush(10)
+        assert notifier.flush(180)
         own_redis.pause()
         for number in range(1, 1001):
             notifier.notify(DueJob(number, JobKind.TURN, "turns", "turn", "one"))
         own_redis.resume()
-        assert notifier.flush(10)
+        assert notifier.flush(180)
     finally:
         notifier.close()
     # Those that were being published when the broker froze, and those that waited meanwhile.
@@ -255,6 +255,6 @@ def test_a_notifier_that_is_closed_publishes_nothing_more(own_redis: RedisServer
     started = time.monotonic()
     notifier.close()
     notifier.close()
-    assert time.monotonic() - started < CLOSED_SECONDS
+    assert time.monotonic() - started < bound(CLOSED_SECONDS)
     notifier.notify(DueJob(1, JobKind.TURN, "turns", "turn", "one"))
     assert notifier.flush(0.1)

@@ -13,7 +13,7 @@ from storage.jobs import MAX_CRASHES
 from tests.gateways import gateway_on, migrated, rows_of
 from tests.integration.test_workers import Host, end, say_turns
 from tests.processes import Processes
-from tests.waiting import wait_until
+from tests.waiting import bound, wait_until
 
 POISON = "SELECT state FROM jobs WHERE kind = 'micro'"
 FENCE = "SELECT fence FROM jobs WHERE kind = 'micro'"
@@ -37,7 +37,7 @@ def test_a_job_that_kills_its_process_is_dead_after_three_starts_and_is_not_star
         for start in range(1, MAX_CRASHES + 1):
             wait_until(partial(has_begun, database, start), "the job is started", 60)
             if pool == "threads":
-                assert worker.wait(30) < 0
+                assert worker.wait(bound(30)) < 0
                 worker = host.start_celery(pool, app="tests.poison_program")
             let_leases_end(database)
         wait_until(lambda: rows_of(database, POISON) == [("dead",)], "it is given up", 60)

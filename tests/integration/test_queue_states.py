@@ -15,6 +15,8 @@ from workers.runtime.jobs import NotClaimed, work_next
 from workers.settings import Settings, SettingsSource
 from workers.summariser.extractive.local import LocalSummariser
 
+pytestmark = pytest.mark.both_databases
+
 
 @pytest.fixture
 def worker(database: Database) -> Worker:

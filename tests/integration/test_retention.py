@@ -23,6 +23,8 @@ from workers.runtime.context import Workshop
 from workers.settings import RetentionSettings, Settings, SettingsSource
 from workers.summariser.extractive.local import LocalSummariser
 
+pytestmark = pytest.mark.both_databases
+
 DAY = 86_400_000
 ANSWER = StoredAnswer("text", "model", None, None, 0)
 ATTEMPT = AttemptRecord(None, "micro", "micro", "absorbed", 1, 1, 1, 1, 0, 0, 0, 0)

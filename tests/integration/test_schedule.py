@@ -23,7 +23,7 @@ from tests.gateways import gateway_on, migrated, rows_of, url_of
 from tests.integration.test_workers import Host, end, open_jobs, wait_until_quiet
 from tests.play import Play, Turn, playing
 from tests.processes import Processes
-from tests.waiting import wait_until
+from tests.waiting import bound, wait_until
 from workers.settings import ScheduleSettings, Settings, SettingsSource, WorkerSettings
 
 IDLE: dict[str, Any] = {
@@ -105,7 +105,7 @@ def test_two_beats_tick_as_often_as_one(
         for folder in folders:
             folder.mkdir()
             beats.append(host.start_beat(folder))
-        wait_until(lambda: taken(database).get(RECONCILE, 0) >= 5, "five seconds pass", 60)
+        wait_until(lambda: taken(database).get(RECONCILE, 0) >= 5, "five seconds pass")
         end(beats[0])
         end(beats[1], worker)
         # Each tick has one row, and what a second message for it came to is in the log.
@@ -136,7 +136,7 @@ def test_a_worker_that_starts_looks_for_what_is_due_and_for_what_has_no_job(
         if pool == "prefork":
             return
         worker.terminate()
-        assert worker.wait(30) == 0
+        assert worker.wait(bound(30)) == 0
 
 
 def test_the_clock_of_a_process_ticks_at_its_start_and_from_then_on(database: Database) -> None:

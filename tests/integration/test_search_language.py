@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from storage.engine import Database
 from tests.gateways import emptied
 from tests.searching import find, indexed, marked, positions, said, talk
 from tests.stored_session import StoredSession
+from tests.tiers import examples
+
+pytestmark = pytest.mark.both_databases
 
 TEXTS = (
     "The quick brown fox jumps over the lazy dog",  # 0
@@ -194,9 +197,7 @@ QUERY = st.lists(
     st.sampled_from((*WORDS, "AND", "OR", "NOT", '"', '"alpha beta"', "al*", "北*", "run")),
     max_size=6,
 ).map(" ".join)
-PROPERTY = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+PROPERTY = examples(40, any_health=True)
 
 
 @PROPERTY

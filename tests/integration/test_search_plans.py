@@ -13,6 +13,8 @@ from storage.search.documents import Place, number_of
 from storage.search.query import parse
 from tests.query_plans import plan_of
 
+pytestmark = pytest.mark.both_databases
+
 NUMBERS = (
     "WITH RECURSIVE numbers (n) AS"
     " (SELECT CAST(0 AS bigint) UNION ALL SELECT n + 1 FROM numbers WHERE n + 1 < {})"

@@ -16,6 +16,8 @@ from storage.search.generations import Standing
 from tests.searching import find, indexed, positions, said, talk
 from tests.stored_session import StoredSession
 
+pytestmark = pytest.mark.both_databases
+
 
 def waiting(database: Database) -> list[int]:
     with database.read() as connection:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import pytest
 from sqlalchemy import text as sql
 
 from storage.engine import Database
 from storage.search import SUMMARY, Scope, discover
 from tests.searching import OWNER, find, indexed, places, positions, said, talk
+
+pytestmark = pytest.mark.both_databases
 
 WORDS = ("alpha", "beta", "gamma", "delta", "北京", "故宫", "epsilon", "zeta")
 QUERIES = (*WORDS, "alpha beta", '"beta gamma"', "delta NOT alpha", "gamma OR zeta", "ep*", "psilo")

@@ -25,7 +25,7 @@ from tests.model_behaviours import stream_text
 from tests.model_server import ModelServer
 from tests.model_turn import Turn
 from tests.processes import Processes
-from tests.waiting import wait_until
+from tests.waiting import bound, wait_until
 
 POOLS = ("threads", "prefork")
 UNFINISHED = "SELECT kind, state, attempt FROM jobs WHERE state <> 'done' ORDER BY id"
@@ -75,7 +75,7 @@ def test_a_worker_that_is_out_of_time_gives_its_job_back_as_if_it_had_never_had_
             # One job runs, another one waits in the queue for the only place.
             for place, name in enumerate(("s", "t")):
                 say_turns(gateway, gateway.open_session(name, context_window=128_000), place, 16)
-            model.wait_for_requests(1, timeout=60)
+            model.wait_for_requests(1)
             worker.terminate()
             wait_until(lambda: not running(database), "the job is given back")
             model.wait_until_idle()
@@ -85,7 +85,7 @@ def test_a_worker_that_is_out_of_time_gives_its_job_back_as_if_it_had_never_had_
         assert rows_of(database, "SELECT count(*) FROM attempts") == [(0,)]
         assert rows_of(database, "SELECT failed_last_at FROM jobs WHERE failed_last_at > 0") == []
         if pool == "threads":
-            assert worker.wait(30) == 0
+            assert worker.wait(bound(30)) == 0
 
 
 @pytest.mark.parametrize("pool", POOLS)
@@ -105,7 +105,7 @@ def test_within_its_time_it_commits_what_the_model_says_and_begins_no_further_pa
         worker = host.start_celery(pool)
         with model.hold():
             say_turns(gateway, gateway.open_session("s", context_window=128_000), 0, 16)
-            model.wait_for_requests(1, timeout=60)
+            model.wait_for_requests(1)
             worker.terminate()
             worker.wait_for("Warm shutdown")
         wait_until(lambda: not running(database), "the job is given back")
@@ -150,10 +150,10 @@ def test_a_rolling_restart_of_all_workers_under_load_loses_nothing_and_pays_for_
         for number in (1, 2):
             asked = len(model.requests)
             say(8 + 8 * number, 8)
-            model.wait_for_requests(asked + 1, timeout=60)
+            model.wait_for_requests(asked + 1)
             assert open_jobs(database)
             children[number].terminate()
-            assert children[number].wait(60) == 0
+            assert children[number].wait(bound(60)) == 0
             children[number] = host.start_worker(f"new-{number}")
             children[number].wait_for("READY")
         say(32, 8)

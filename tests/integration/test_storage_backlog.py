@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from producers import Gateway
 from storage import backlog
 from storage.backlog import Backlog
 from storage.engine import Database
 from tests.gateways import user
+
+pytestmark = pytest.mark.both_databases
 
 
 def measured(database: Database) -> Backlog:

@@ -17,6 +17,8 @@ from tests.stored_jobs import DEADLINE_MS, LEASE_MS, WRITES, Worker
 from tests.stored_session import StoredSession, dump, on_postgresql
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.both_databases
+
 MINUTE = 60_000
 AFTER_LEASE = LEASE_MS + 1
 

@@ -17,6 +17,8 @@ from tests.gateways import assistant, rows_of, user
 from tests.stored_jobs import Worker
 from tests.stored_session import StoredSession
 
+pytestmark = pytest.mark.both_databases
+
 TURN = [user("Hi."), assistant("Hello.")]
 
 

@@ -20,6 +20,8 @@ from tests.chat import assistant, user
 from tests.gateways import migrated
 from tests.stored_session import StoredSession, dump, later
 
+pytestmark = pytest.mark.both_databases
+
 
 class StoppedHere(Exception):
     """What a caller's own code raises in the middle of a transaction."""

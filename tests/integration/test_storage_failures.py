@@ -18,6 +18,9 @@ from storage.errors import DatabaseUnavailable, StorageError
 from tests.chat import assistant, user
 from tests.servers import PostgresServer
 from tests.stored_session import StoredSession, dump, on_postgresql
+from tests.waiting import bound
+
+pytestmark = pytest.mark.both_databases
 
 SECRET = "s3cret-Words"
 
@@ -26,7 +29,7 @@ SECRET = "s3cret-Words"
 def within(seconds: float) -> Iterator[None]:
     started = time.monotonic()
     yield
-    assert time.monotonic() - started < seconds
+    assert time.monotonic() - started < bound(seconds)
 
 
 def whole_text(error: BaseException) -> str:

@@ -14,6 +14,8 @@ from storage.rows import Kind, Row
 from tests.chat import assistant, user
 from tests.stored_session import StoredSession
 
+pytestmark = pytest.mark.both_databases
+
 STEPS = 40
 
 Seen = tuple[int, str | None, Any]

@@ -13,6 +13,8 @@ from tests.at_once import at_once, succeeded
 from tests.stored_jobs import Worker
 from tests.stored_session import StoredSession, dump
 
+pytestmark = pytest.mark.both_databases
+
 MINUTE = 60_000
 
 

@@ -9,6 +9,8 @@ from storage.jobs import MAX_CRASHES, Claim, Ended, JobKind, JobState
 from tests.stored_jobs import DEADLINE_MS, LEASE_MS, Worker
 from tests.stored_session import StoredSession, dump
 
+pytestmark = pytest.mark.both_databases
+
 AFTER_LEASE = LEASE_MS + 1
 BEFORE_ITS_END = LEASE_MS - 10_000
 

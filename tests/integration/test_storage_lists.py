@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from storage import messages
 from storage.engine import Database
 from tests.chat import assistant, user
 from tests.counting import counted
 from tests.stored_session import StoredSession
+
+pytestmark = pytest.mark.both_databases
 
 
 def test_rows_are_read_and_archived_by_the_same_statement_however_many_they_are(

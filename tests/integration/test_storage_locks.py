@@ -21,6 +21,8 @@ from tests.chat import assistant, user
 from tests.stored_jobs import LEASE_MS, Worker
 from tests.stored_session import StoredSession, dump, on_postgresql
 
+pytestmark = pytest.mark.both_databases
+
 SESSIONS = 3
 TURNS = 8
 ANSWER = StoredAnswer("text", "model", None, None, 0)

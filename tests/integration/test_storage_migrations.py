@@ -24,6 +24,8 @@ from tests.processes import Processes
 from tests.reflected_rows import Rows, fill, hold, read, reflect
 from tests.stored_session import StoredSession
 
+pytestmark = pytest.mark.both_databases
+
 FIRST = migrate.revisions()[0]
 LATER = """
 from __future__ import annotations

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from storage import attempts, sessions, signals
 from storage.attempts import AttemptRecord
 from storage.engine import Database
 from storage.signals import SignalKind
 from tests.stored_session import StoredSession
+
+pytestmark = pytest.mark.both_databases
 
 
 def emit(session: StoredSession, *, quiet: bool = False) -> int:

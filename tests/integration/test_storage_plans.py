@@ -44,6 +44,8 @@ from tests.gateways import migrated
 from tests.query_plans import plan_of
 from tests.stored_session import StoredSession, later
 
+pytestmark = pytest.mark.both_databases
+
 ARCHIVED = 20_000
 LIVE_TURNS = 40
 SESSIONS = 2000

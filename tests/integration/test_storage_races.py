@@ -10,12 +10,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from threading import Lock
 
+import pytest
+
 from storage import job_records, jobs
 from storage.engine import Database
 from storage.jobs import Claim, JobKind, JobState
 from tests.at_once import at_once, succeeded
 from tests.stored_jobs import LEASE_MS, Worker
 from tests.stored_session import StoredSession
+
+pytestmark = pytest.mark.both_databases
 
 THREADS = 16
 SESSIONS = 5

@@ -16,6 +16,8 @@ from storage.events import EventRecord
 from storage.guards import GuardName, GuardRecord
 from tests.stored_session import StoredSession
 
+pytestmark = pytest.mark.both_databases
+
 ANSWER = StoredAnswer("said", "model", 12, None, 345)
 ATTEMPT = AttemptRecord(
     job_id=1,

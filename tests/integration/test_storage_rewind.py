@@ -12,6 +12,8 @@ from storage.engine import Database
 from tests.conversations import turn
 from tests.stored_session import StoredSession, dump
 
+pytestmark = pytest.mark.both_databases
+
 TURNS = 6
 ROWS = 4
 """Of a turn: request, call, result, answer."""

@@ -11,6 +11,8 @@ from tests.at_once import at_once, succeeded
 from tests.stored_jobs import AGAIN_MS, LEASE_MS, Worker
 from tests.stored_session import StoredSession, on_postgresql
 
+pytestmark = pytest.mark.both_databases
+
 MINUTE = 60_000
 
 

@@ -17,6 +17,8 @@ from tests.at_once import at_once, succeeded
 from tests.chat import assistant, user
 from tests.stored_session import StoredSession, dump, later
 
+pytestmark = pytest.mark.both_databases
+
 CHAT: dict[str, Any] = {"source": "telegram", "chat_id": "42", "thread_id": "7"}
 
 

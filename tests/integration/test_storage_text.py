@@ -6,7 +6,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import text
 
@@ -20,6 +20,9 @@ from storage.rows import Origin
 from tests.chat import assistant, user
 from tests.payloads import chat_dicts, strings, written
 from tests.stored_session import StoredSession
+from tests.tiers import examples
+
+pytestmark = pytest.mark.both_databases
 
 AWKWARD = (
     "",
@@ -32,9 +35,7 @@ AWKWARD = (
 )
 MEGABYTE = "北京\x00" + "All work and no play. " * 47_663
 
-store = settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+store = examples(15, any_health=True)
 
 
 def drafts_of(chat: list[dict[str, Any]]) -> list[Draft]:

@@ -16,6 +16,8 @@ from storage.summaries import SummaryKind, SummaryStatus
 from tests.conversations import turn
 from tests.stored_session import StoredSession, dump
 
+pytestmark = pytest.mark.both_databases
+
 TURNS = 6
 
 

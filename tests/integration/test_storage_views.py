@@ -6,7 +6,7 @@ import random
 from uuid import uuid4
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from sqlalchemy import Connection
 
 from storage import cursors, messages
@@ -15,7 +15,10 @@ from storage.engine import Database
 from storage.micro_reads import View, read_view
 from tests.stored_session import StoredSession
 from tests.strategies import Transcript, transcripts
+from tests.tiers import examples
 from workers.transcript import is_kept_by_micro
+
+pytestmark = pytest.mark.both_databases
 
 PAGES = (1, 3, 1000)
 
@@ -46,9 +49,7 @@ def assert_alike(connection: Connection, key: int, read: View, cursor: int) -> N
 
 
 @given(told=transcripts(max_turns=4))
-@settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@examples(30, any_health=True)
 @pytest.mark.parametrize("passes", [0, 2])
 def test_a_view_answers_as_the_database_does(
     database: Database, passes: int, told: Transcript

@@ -11,6 +11,8 @@ from storage.engine import Database
 from storage.jobs import Ended, JobKind, JobState
 from tests.stored_session import StoredSession, later
 
+pytestmark = pytest.mark.both_databases
+
 
 @pytest.fixture
 def session(database: Database) -> StoredSession:

@@ -520,7 +520,7 @@ def test_the_server_serves_other_processes() -> None:
         with asking(process.stdout.readline().strip()) as summariser:
             error = failure(summariser)
         process.stdin.close()
-        assert process.wait(10) == 0
+        assert process.wait(180) == 0
     assert error.error_class is ErrorClass.EMPTY
 
 

@@ -27,6 +27,8 @@ from workers.retention import forget
 from workers.sweep import RESTED, SWEPT, Swept, sweep
 from workers.triggers import Trigger
 
+pytestmark = pytest.mark.both_databases
+
 MINUTE = 60_000
 DAY = 86_400_000
 

@@ -23,6 +23,8 @@ from workers.runtime.context import Workshop
 from workers.runtime.jobs import TOGETHER, Crashed, NotClaimed, Worked, work_next
 from workers.runtime.scheduling import Finished
 
+pytestmark = pytest.mark.both_databases
+
 
 @pytest.fixture
 def play(database_url: str) -> Iterator[Play]:
@@ -250,6 +252,6 @@ def test_a_thread_that_is_rung_for_meanwhile_finds_its_job_taken_along(play: Pla
     found: list[object] = []
     other = Thread(target=lambda: found.append(work_next(play.shop, rings[2])))
     done = worked(once_at(play.shop, "decided", other.start), rings[0])
-    other.join(timeout=30)
+    other.join(180)
     assert found == [NotClaimed()]
     assert (done.together, states(play)) == (3, ["done"] * 3)

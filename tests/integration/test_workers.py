@@ -21,7 +21,7 @@ from tests.job_log import begin_log, check_one_at_a_time, read_log
 from tests.model_server import ModelServer
 from tests.play import Play, Turn, micro_markers, person_rows, playing, shape
 from tests.processes import Child, Processes
-from tests.waiting import wait_until
+from tests.waiting import bound, wait_until
 from workers.summariser.endpoints import route_name
 from workers.summariser.gate import Permit, SharedGate
 from workers.summariser.rate_limits import Limits
@@ -81,7 +81,7 @@ def end(beat: Child, *workers: Child) -> None:
     stop in the middle of a tick."""
     for child in (beat, *workers):
         child.terminate()
-    assert [worker.wait(60) for worker in workers] == [0] * len(workers)
+    assert [worker.wait(bound(60)) for worker in workers] == [0] * len(workers)
     beat.wait(60)
 
 
@@ -246,11 +246,11 @@ def test_sigterm_waits_for_the_models_answer_commits_it_and_gives_the_rest_back(
         worker.wait_for("READY")
         with model.hold():
             say_turns(gateway, gateway.open_session("s", context_window=128_000), 0, 16)
-            model.wait_for_requests(1, timeout=30)
+            model.wait_for_requests(1)
             worker.terminate()
             worker.wait_for("Warm shutdown")
             before = contents(database)
-        assert worker.wait(30) == 0
+        assert worker.wait(bound(30)) == 0
         assert before["summaries"] == []
         assert len(model.requests) == 1
         assert rows_of(database, "SELECT outcome FROM attempts") == [("absorbed",)]
@@ -291,7 +291,7 @@ def test_a_worker_killed_while_the_model_thinks_is_followed_by_another(
         first.wait_for("READY")
         with model.hold():
             say_turns(gateway, gateway.open_session("s", context_window=128_000), 0, 16)
-            model.wait_for_requests(1, timeout=30)
+            model.wait_for_requests(1)
             first.kill()
         assert rows_of(database, "SELECT state FROM jobs WHERE kind = 'micro'") == [("running",)]
         second, beat = host.start_worker("two"), host.start_beat()

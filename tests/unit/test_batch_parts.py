@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from storage.rows import Row
 from tests.conversations import turn
 from tests.strategies import Transcript, rows_of, transcripts
+from tests.tiers import examples
 from workers.batch.requests import batches, split
 from workers.summariser.passages import passages, passages_size
 from workers.transcript import tool_groups
@@ -80,7 +81,7 @@ def inseparable(part: Sequence[Row]) -> bool:
     return inside == set(range(1, len(part)))
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(transcript=transcripts(max_turns=8), room=st.sampled_from(ROOMS))
 def test_parts_are_the_whole_and_each_fits_or_cannot_be_cut(
     transcript: Transcript, room: int
@@ -93,7 +94,7 @@ def test_parts_are_the_whole_and_each_fits_or_cannot_be_cut(
         assert size(part) <= room or inseparable(part)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(transcript=transcripts(max_turns=8), room=st.sampled_from(ROOMS))
 def test_cuts_are_at_borders_of_exchanges_and_inside_only_of_one_that_is_too_large(
     transcript: Transcript, room: int

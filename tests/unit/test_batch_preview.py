@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from datetime import date
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from storage.rows import Kind, Row
 from tests.conversations import turn
 from tests.session_records import session_record
 from tests.strategies import marker_row, rows_of, views
+from tests.tiers import examples
 from workers.batch.plan import BatchPlan, Material
 from workers.batch.preview import Portion, Portions, expected_requests, preview
 from workers.batch.requests import Requests, write_requests
@@ -60,7 +61,6 @@ def asked(rows: Sequence[Row], room: int, *, target: int = 300) -> Requests:
     )
 
 
-@settings(max_examples=100, deadline=None)
 @given(views(), st.sampled_from([Trigger.MANUAL, Trigger.IDLE]), st.booleans())
 def test_every_row_of_the_view_is_in_exactly_one_part(
     view: list[Row], trigger: Trigger, turn_open: bool
@@ -147,7 +147,7 @@ def test_parts_and_what_joins_them_are_counted(room: int, parts: int, requests: 
     assert expected_requests(given_requests) == requests
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.integers(1_000, 30_000))
 def test_the_count_is_what_answers_of_the_size_that_is_asked_for_would_take(room: int) -> None:
     requests = asked(rows_of(DESK), room)

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from storage.rows import Kind, Row
 from tests.conversations import turn
 from tests.strategies import marker_row, rows_of, transcripts, views
+from tests.tiers import examples
 from workers.batch.span import AROUND_TURNS, CompactionOptions, Span, divide
 from workers.regions import RegionRules, Regions
 from workers.transcript import is_system, tool_groups
@@ -125,7 +126,6 @@ numbers = st.builds(
 )
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     view=views(),
     rules=numbers,
@@ -175,7 +175,7 @@ def check_protected(
         assert not (group.unanswered and gone & set(group.members))
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(view=views(transcripts(max_turns=8)), rules=numbers, keep=st.integers(1, 40))
 def test_turns_that_a_person_keeps_lose_nothing_behind_the_last_marker(
     view: list[Row], rules: RegionRules, keep: int
@@ -190,7 +190,7 @@ def test_turns_that_a_person_keeps_lose_nothing_behind_the_last_marker(
         assert all(i < from_here for i in indexes(view, span))
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(view=views(transcripts(max_turns=8)), rules=numbers, place=st.integers(0, 400))
 def test_only_messages_up_to_the_place_or_before_the_last_marker_are_taken(
     view: list[Row], rules: RegionRules, place: int
@@ -202,7 +202,7 @@ def test_only_messages_up_to_the_place_or_before_the_last_marker_are_taken(
     assert all(row.position <= max(place, last_marker) for row in span.messages)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(view=views(transcripts(max_turns=8)), rules=numbers, place=st.integers(0, 400))
 def test_around_a_place_at_most_five_turns_are_taken(
     view: list[Row], rules: RegionRules, place: int

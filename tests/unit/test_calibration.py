@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tiers import examples
 from workers.calibration import LEAST_RATIO, MOST_RATIO, Calibration
 
 WINDOW = 200_000
@@ -106,7 +107,6 @@ def test_the_least_and_the_most_that_makes_sense_is_taken_in(view: int, counted:
 
 
 @given(additives, ratios, seeds)
-@settings(max_examples=100, deadline=None)
 def test_both_parts_are_found_where_a_session_grows_and_is_compacted(
     additive: int, ratio: float, seed: int
 ) -> None:
@@ -117,7 +117,7 @@ def test_both_parts_are_found_where_a_session_grows_and_is_compacted(
 
 
 @given(st.integers(0, 500), st.floats(LEAST_RATIO, MOST_RATIO), seeds)
-@settings(max_examples=100, deadline=None, derandomize=True)
+@examples(100, derandomize=True)
 def test_at_the_limits_of_both_parts_noise_leaves_every_estimate_within_three_percent(
     additive: int, ratio: float, seed: int
 ) -> None:
@@ -125,7 +125,7 @@ def test_at_the_limits_of_both_parts_noise_leaves_every_estimate_within_three_pe
 
 
 @given(additives, ratios, seeds)
-@settings(max_examples=100, deadline=None, derandomize=True)
+@examples(100, derandomize=True)
 def test_noise_of_two_percent_leaves_every_estimate_within_five(
     additive: int, ratio: float, seed: int
 ) -> None:
@@ -133,7 +133,7 @@ def test_noise_of_two_percent_leaves_every_estimate_within_five(
 
 
 @given(additives, ratios, seeds)
-@settings(max_examples=100, deadline=None, derandomize=True)
+@examples(100, derandomize=True)
 def test_one_wrong_report_in_twenty_leaves_every_estimate_within_ten_percent(
     additive: int, ratio: float, seed: int
 ) -> None:
@@ -211,7 +211,6 @@ reports = st.lists(
 
 
 @given(reports, st.integers(2, 10**9))
-@settings(max_examples=100, deadline=None)
 def test_whatever_is_reported_both_parts_stay_within_their_limits(
     told: list[tuple[int, int]], window: int
 ) -> None:
@@ -224,7 +223,7 @@ def test_whatever_is_reported_both_parts_stay_within_their_limits(
 
 
 @given(additives, ratios, seeds)
-@settings(max_examples=20, deadline=None)
+@examples(20)
 def test_it_is_the_same_after_it_was_stored(additive: int, ratio: float, seed: int) -> None:
     learned = taught(additive, ratio, Random(seed), noise=0.05, wrong=0.1)
     assert Calibration.of(learned.dump()) == learned

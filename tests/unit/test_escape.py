@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from storage.escape import escape, unescape
 from tests.payloads import strings
+from tests.tiers import examples
 
 
 def is_storable(text: str) -> bool:
@@ -18,19 +19,19 @@ def is_storable(text: str) -> bool:
 
 
 @given(strings())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_a_string_comes_back_as_it_was(text: str) -> None:
     assert unescape(escape(text)) == text
 
 
 @given(strings())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_what_is_stored_is_utf8_without_nul(text: str) -> None:
     assert is_storable(escape(text))
 
 
 @given(strings(), strings())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_different_strings_are_stored_differently(one: str, other: str) -> None:
     assert (escape(one) == escape(other)) == (one == other)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from storage.rows import Origin, Row
 from tests.strategies import Transcript, any_transcripts, rows_of
+from tests.tiers import examples
 from workers.exchanges import Found, LookFurther, TooLittle, find_exchanges
 from workers.transcript import is_kept_by_micro, tool_groups
 
@@ -111,7 +112,7 @@ def test_a_group_that_waits_at_the_edge_of_what_was_read_is_not_passed_by() -> N
     assert found.exchanges[0].end == 20
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     transcript=any_transcripts(),
     limit=st.integers(0, 120),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from workers.marker import CURRENT, FRAMES, Frame, frame, frame_tokens, is_marker_text, unframe
@@ -13,7 +13,6 @@ from workers.tokens import estimate_message, estimate_text
 
 
 @given(st.text())
-@settings(max_examples=100, deadline=None)
 def test_a_summary_comes_out_of_its_frame_as_it_went_in(summary: str) -> None:
     assert unframe(frame(summary)) == summary
 

@@ -6,14 +6,15 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from storage.payload import join, split
 from tests.payloads import chat_dicts, written
+from tests.tiers import examples
 
 
 @given(chat_dicts())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_a_message_comes_back_byte_for_byte_and_is_left_alone(message: dict[str, Any]) -> None:
     before = written(message)
     assert written(join(message["role"], *split(message))) == before
@@ -21,7 +22,7 @@ def test_a_message_comes_back_byte_for_byte_and_is_left_alone(message: dict[str,
 
 
 @given(chat_dicts())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_text_content_stands_in_its_own_column_and_nowhere_else(message: dict[str, Any]) -> None:
     content, fields = split(message)
     if isinstance(message.get("content"), str):

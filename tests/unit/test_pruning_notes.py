@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.payloads import strings
+from tests.tiers import examples
 from workers.pruning.findings import trouble
 from workers.pruning.forms import Form, Registry
 from workers.pruning.handles import Handle, HandleError
@@ -23,7 +24,7 @@ from workers.pruning.notes import (
 )
 
 HANDLE = Handle(12, 345)
-PROPERTY = settings(max_examples=100, deadline=None)
+PROPERTY = examples(100)
 
 
 @PROPERTY

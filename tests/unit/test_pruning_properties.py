@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from storage.rows import Row
 from tests.pruning import pruned, shown
 from tests.strategies import IDS, ChatDict, Transcript, any_transcripts, rows_of, views
+from tests.tiers import examples
 from tests.validity import check_view
 from workers.pruning.calls import calls_of
 from workers.pruning.forms import Form
@@ -23,7 +24,7 @@ from workers.tokens import estimate_message
 from workers.transcript import is_system, tool_groups
 from workers.triggers import RULES, Trigger
 
-PROPERTY = settings(max_examples=60, deadline=None)
+PROPERTY = examples(60)
 REGIONS = RegionRules(3, 4, 1, 300)
 MIN_CHARS = 300
 

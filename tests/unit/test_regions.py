@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from storage.rows import Kind, Row
 from tests.strategies import any_transcripts, rows_of, views
+from tests.tiers import examples
 from workers.regions import RegionRules, find_regions, head_end, tail_start
 from workers.transcript import is_system, tool_groups
 
@@ -159,7 +160,7 @@ def uncut(view: Sequence[Row], middle: set[int]) -> bool:
     )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     view=st.one_of(views(), any_transcripts().map(lambda t: rows_of(t.messages, t.origins))),
     numbers=st.builds(
@@ -188,7 +189,6 @@ def test_regions_never_cut_a_group_and_never_compact_what_is_protected(
     assert not protected & middle
 
 
-@settings(max_examples=100, deadline=None)
 @given(view=views(), extra=st.integers(0, 40), budget=st.sampled_from((0, 50, 500, 5000)))
 def test_a_part_of_the_view_gives_the_same_head_and_tail_or_says_that_it_is_too_short(
     view: list[Row], extra: int, budget: int

@@ -5,23 +5,19 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from storage.rows import Row
+from tests.conversations import SESSION_FILES, real_sessions
 from tests.strategies import ChatDict, rows_of, views
+from tests.tiers import examples
 from tests.validity import check_view
 from workers.marker import frame
 from workers.rendering import Dialect, RenderedView, render
 from workers.rendering.lines import STUB_RESULT
-
-DATA = Path(__file__).parents[2].parent / "shared" / "data"
-SESSION_FILES = [
-    path for path in sorted(DATA.glob("*.jsonl")) if not path.name.endswith("qrels.jsonl")
-]
 
 
 def user_texts(messages: Sequence[dict[str, Any]]) -> list[str]:
@@ -82,7 +78,7 @@ def count_calls(messages: Sequence[Any]) -> int:
 @pytest.mark.parametrize("dialect", list(Dialect))
 def test_any_view_is_one_that_the_provider_takes(dialect: Dialect) -> None:
     @given(views())
-    @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+    @examples(100, any_health=True)
     def holds(rows: list[Row]) -> None:
         before = copy.deepcopy(rows)
         view = render(rows, dialect)
@@ -99,7 +95,7 @@ def test_any_view_is_one_that_the_provider_takes(dialect: Dialect) -> None:
 
 
 @given(views())
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(100, any_health=True)
 def test_openai_shows_chat_rows_in_order_and_as_stored(rows: list[Row]) -> None:
     """Apart from results, which may move or go, and rows that chat servers do not take."""
     view = render(rows, Dialect.OPENAI)
@@ -119,26 +115,23 @@ def _is_foreign(parts: Sequence[dict[str, Any]]) -> bool:
     return any(part["type"] in ("tool_use", "tool_result", "thinking") for part in parts)
 
 
-@pytest.mark.parametrize("path", SESSION_FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("name", SESSION_FILES)
 @pytest.mark.parametrize("dialect", list(Dialect))
-def test_real_sessions_render_to_views_that_providers_take(path: Path, dialect: Dialect) -> None:
+def test_real_sessions_render_to_views_that_providers_take(name: str, dialect: Dialect) -> None:
     sessions = 0
-    with path.open(encoding="utf-8") as lines:
-        for line in lines:
-            rows = rows_of(json.loads(line)["messages"])
-            view = render(rows, dialect)
-            check_view(view, dialect)
-            assert_newest_request_word_for_word(rows, view, dialect)
-            assert view.omitted == () or dialect is Dialect.ANTHROPIC
-            sessions += 1
+    for _, messages in real_sessions(name):
+        rows = rows_of(messages)
+        view = render(rows, dialect)
+        check_view(view, dialect)
+        assert_newest_request_word_for_word(rows, view, dialect)
+        assert view.omitted == () or dialect is Dialect.ANTHROPIC
+        sessions += 1
     assert sessions
 
 
-@pytest.mark.parametrize("path", SESSION_FILES, ids=lambda path: path.stem)
-def test_real_sessions_come_back_byte_for_byte(path: Path) -> None:
-    with path.open(encoding="utf-8") as lines:
-        sessions = [json.loads(line)["messages"] for line in lines]
-    for messages in sessions:
+@pytest.mark.parametrize("name", SESSION_FILES)
+def test_real_sessions_come_back_byte_for_byte(name: str) -> None:
+    for _, messages in real_sessions(name):
         view = render(rows_of(messages), Dialect.OPENAI)
         kept = [m for m in view.messages if m.get("content") != STUB_RESULT]
         assert json.dumps(kept) == json.dumps(messages)

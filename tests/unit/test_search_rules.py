@@ -6,7 +6,7 @@ import string
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from storage.search.clauses import clauses_of
@@ -18,8 +18,9 @@ from storage.search.scope import Label, label, triple
 from storage.search.stems import stem
 from storage.search.texts import OVERLAP, PART, parts, searchable
 from storage.search.words import MOST_WORD, words_of
+from tests.tiers import examples
 
-PROPERTY = settings(max_examples=100, deadline=None)
+PROPERTY = examples(100)
 
 
 def terms(text: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from storage.signals import Signal, SignalKind, from_json, to_json
@@ -25,7 +25,6 @@ SIGNALS = st.builds(
 )
 
 
-@settings(max_examples=100, deadline=None)
 @given(SIGNALS)
 def test_come_back_as_they_were_from_one_line(signal: Signal) -> None:
     text = to_json(signal)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from workers.settings import CompressionSettings
@@ -90,7 +90,6 @@ def test_a_low_share_of_a_large_window_is_lifted_to_64000_tokens(ratio: float) -
     cap=st.none() | st.integers(min_value=1000, max_value=1_000_000),
     model=st.sampled_from(["", "m", "o3", "mine-large", "gpt-5.3-codex-spark"]),
 )
-@settings(max_examples=100, deadline=None)
 def test_the_threshold_is_positive_and_below_the_usable_window_whatever_is_set(
     window: int, reserve: int, ratio: float, cap: int | None, model: str
 ) -> None:

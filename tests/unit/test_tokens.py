@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import json
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.conversations import real_sessions
 from workers.tokens import IMAGE_TOKENS, MESSAGE_TOKENS, estimate_message, estimate_text
-
-DATA = Path(__file__).parents[2].parent / "shared" / "data"
 
 # Content plus tool calls as compact JSON (ENGINE.md §3).
 O200K_OF_FILES = {
-    "tau_bench_airline.jsonl": 740_083,
-    "tau_chain_long.jsonl": 497_803,
-    "swe_agent.jsonl": 145_732,
-    "crosswoz_test.jsonl": 171_634,
+    "tau_bench_airline": 740_083,
+    "tau_chain_long": 497_803,
+    "swe_agent": 145_732,
+    "crosswoz_test": 171_634,
 }
 
 # Texts of the kinds that sessions are made of, with their o200k counts.
@@ -60,10 +58,9 @@ def test_an_estimate_is_within_a_sixth_of_the_o200k_count(text: str, o200k: int)
     assert estimate_text(text) == pytest.approx(o200k, rel=1 / 6)
 
 
-@pytest.mark.parametrize("name", [name for name in O200K_OF_FILES if (DATA / name).exists()])
+@pytest.mark.parametrize("name", O200K_OF_FILES)
 def test_whole_files_are_estimated_within_fifteen_percent(name: str) -> None:
-    with (DATA / name).open(encoding="utf-8") as sessions:
-        messages = [message for line in sessions for message in json.loads(line)["messages"]]
+    messages = [message for _, session in real_sessions(name) for message in session]
     with_frames = sum(map(estimate_message, messages))
     text_alone = with_frames - MESSAGE_TOKENS * len(messages)
     assert with_frames == pytest.approx(O200K_OF_FILES[name], rel=0.15)
@@ -98,7 +95,6 @@ def test_nothing_costs_nothing_and_something_at_least_one() -> None:
 
 
 @given(st.text(st.characters(codec=None)), st.text(st.characters(codec=None)))
-@settings(max_examples=100, deadline=None)
 def test_any_string_has_an_estimate_and_more_text_never_costs_less(one: str, two: str) -> None:
     assert estimate_text(one + two) >= max(estimate_text(one), estimate_text(two))
 

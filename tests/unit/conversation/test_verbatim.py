@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from storage.rows import Origin, Row
@@ -156,7 +156,6 @@ def test_a_message_cannot_pass_for_the_frame_or_for_another_section(hostile: str
 
 
 @given(any_transcripts(), st.integers(0, 2_500))
-@settings(max_examples=100, deadline=None)
 def test_it_fits_its_budget_and_holds_the_newest_messages_as_they_were_written(
     transcript: Transcript, budget: int
 ) -> None:
@@ -175,7 +174,6 @@ def test_it_fits_its_budget_and_holds_the_newest_messages_as_they_were_written(
 
 
 @given(st.lists(st.text(max_size=700), max_size=6), st.integers(0, 1_000))
-@settings(max_examples=100, deadline=None)
 def test_no_text_breaks_it_or_carries_a_secret_through(texts: list[str], budget: int) -> None:
     text = section(*(f"{one} {KEY}" for one in texts), budget=budget)
     assert estimate_text(text) <= budget

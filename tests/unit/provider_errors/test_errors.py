@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.api_outputs import OUTPUTS
@@ -175,11 +175,11 @@ HOSTILE = {
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_a_megabyte_of_anything_is_read_within_a_second(piece: str) -> None:
     text = HOSTILE[piece] * (1_000_000 // len(HOSTILE[piece]))
-    start = time.perf_counter()
+    start = time.process_time()
     for status in (None, 400, 413, 429):
         recognise(status=status, code=None, message=text)
         recognise_error({"status": status, "error": {"message": text}})
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
 
 
 def test_only_the_beginning_of_a_long_message_is_read() -> None:
@@ -193,7 +193,6 @@ def test_only_the_beginning_of_a_long_message_is_read() -> None:
     st.integers(1, 10_000_000),
     st.integers(1, 10_000_000),
 )
-@settings(max_examples=100, deadline=None)
 def test_the_room_that_is_left_fits_beside_the_prompt_and_is_less_than_was_refused(
     limit: int, prompt: int, output: int
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import openai
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from workers.provider_errors.errors import ApiError, ApiErrorKind, read_error, recognise_error
@@ -385,7 +385,6 @@ JSON = st.recursive(
 
 
 @given(JSON, st.integers(400, 599))
-@settings(max_examples=100, deadline=None)
 def test_any_body_is_read_without_a_failure(body: Any, status: int) -> None:
     for error in ({"status": status, "body": body}, refusal(status, {"error": body})):
         report = read_error(error)

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conversations import SESSION_FILES, real_sessions
@@ -198,13 +198,12 @@ _PIECES = st.sampled_from(
 
 
 @given(st.lists(st.one_of(_PIECES, st.text(max_size=8)), max_size=12).map("".join))
-@settings(max_examples=100, deadline=None)
 def test_any_text_is_clean_after_one_pass(text: str) -> None:
     once = redact(text)
     assert redact(once) == once
 
 
-@pytest.mark.parametrize("name", [n for n in SESSION_FILES if any(real_sessions(n))])
+@pytest.mark.parametrize("name", SESSION_FILES)
 def test_real_conversations_hold_no_secrets_and_stay_untouched(name: str) -> None:
     for number, (_, messages) in enumerate(real_sessions(name)):
         if number % 4 == 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from storage.endpoints import MINUTE_MS, EndpointRecord
@@ -270,7 +270,6 @@ _STEPS = st.lists(
 
 
 @given(endpoint=st.sampled_from([NEW, WELL]), steps=_STEPS)
-@settings(max_examples=100, deadline=None)
 def test_whatever_happens_an_endpoint_is_asked_again_within_ten_minutes(
     endpoint: EndpointRecord, steps: list[tuple[int, ErrorClass | None, float | None]]
 ) -> None:
@@ -301,7 +300,6 @@ def test_whatever_happens_an_endpoint_is_asked_again_within_ten_minutes(
         max_size=60,
     ),
 )
-@settings(max_examples=100, deadline=None)
 def test_while_nobody_answers_no_second_request_is_sent_beside_one_that_may_still_run(
     endpoint: EndpointRecord, steps: list[tuple[int, ErrorClass | None]]
 ) -> None:

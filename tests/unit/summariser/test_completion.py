@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from workers.summariser.completion import Completion, VisibleText, size_limit
@@ -152,7 +152,6 @@ values = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(["choices", "usage", "id"]), values))
-@settings(max_examples=100, deadline=None)
 def test_no_json_breaks_the_reading(payload: dict[str, Any]) -> None:
     with suppress(SummariserError):
         text_of(payload)
@@ -188,7 +187,6 @@ def test_only_what_stands_outside_of_think_blocks_is_visible(said: str, meant: s
     st.lists(st.sampled_from(["<think>", "</think>", "<", "</th", "ink>", "text ", "字"])),
     st.lists(st.integers(0, 40)),
 )
-@settings(max_examples=100, deadline=None)
 def test_where_the_pieces_are_cut_makes_no_difference(parts: list[str], cuts: list[int]) -> None:
     whole = "".join(parts)
     edges = [0, *sorted(cut for cut in cuts if cut <= len(whole)), len(whole)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from workers.summariser.contract import ErrorClass
@@ -114,7 +114,6 @@ def test_the_wait_is_read_in_each_of_its_forms(
 
 
 @given(st.text(max_size=40))
-@settings(max_examples=100, deadline=None)
 def test_no_header_breaks_the_reading_of_the_wait(text: str) -> None:
     seconds = retry_after({"retry-after": text, "date": text}, NOW)
     assert seconds is None or 0 <= seconds <= MAX_RETRY_AFTER

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from workers.summariser.headings import Section, as_progress, body, missing_headings, outline
@@ -160,7 +160,6 @@ def test_a_summary_without_headings_can_follow_a_structured_one_as_progress() ->
 
 
 @given(st.text(max_size=300))
-@settings(max_examples=100, deadline=None)
 def test_an_outline_read_again_is_the_same(text: str) -> None:
     once = list(outline(text))
     again = list(outline("\n".join(line.text for line in once)))

@@ -6,13 +6,14 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from storage.rows import Origin, Row
 from tests.chat import assistant, calling, result, text, user
 from tests.conversations import SESSION_FILES, real_sessions
 from tests.strategies import any_transcripts, rows_of
+from tests.tiers import examples
 from workers.redaction import REDACTED
 from workers.summariser.contract import Passage
 from workers.summariser.passages import (
@@ -178,7 +179,7 @@ def test_an_outline_without_its_message_is_refused() -> None:
 
 
 @given(any_transcripts())
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_any_transcript_becomes_bounded_passages(session: Any) -> None:
     made = passages(rows_of(session.messages, session.origins))
     assert len(made) == len(session.messages)
@@ -238,14 +239,13 @@ def test_no_room_at_all_is_an_error() -> None:
     ),
     st.integers(300, 12_000),
 )
-@settings(max_examples=100, deadline=None)
 def test_whatever_is_fitted_fits(made: list[Passage], limit: int) -> None:
     cut = fit(made, limit)
     assert passages_size(cut) <= limit
     assert cut == tuple(made) or any("input truncated" in one.text for one in cut)
 
 
-@pytest.mark.parametrize("name", [n for n in SESSION_FILES if any(real_sessions(n))])
+@pytest.mark.parametrize("name", SESSION_FILES)
 def test_real_sessions_become_passages_of_bounded_size(name: str) -> None:
     _, messages = next(real_sessions(name))
     made = passages(rows_of(messages))

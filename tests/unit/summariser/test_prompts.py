@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import date
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from workers.summariser.contract import Passage, SummaryRequest, Task
@@ -82,7 +82,6 @@ def test_other_data_gets_another_mark() -> None:
 
 
 @given(st.text(st.characters(codec=None), max_size=300))
-@settings(max_examples=100, deadline=None)
 def test_no_text_closes_the_fence_or_makes_a_heading(text: str) -> None:
     request = replace(REQUEST, passages=(Passage("tool x", text),))
     written = data(request)

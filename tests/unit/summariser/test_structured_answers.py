@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import date
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.model_server import short_summary
@@ -277,7 +277,6 @@ _PIECES = st.lists(
 
 
 @given(_PIECES)
-@settings(max_examples=100, deadline=None)
 def test_any_answer_is_taken_in_its_stored_form_or_refused(text: str) -> None:
     try:
         summary = accept(text, BATCH)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import date
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from workers.summariser.contract import Passage, SummaryRequest, Task
@@ -137,7 +137,6 @@ def test_other_data_gets_another_mark() -> None:
 
 
 @given(st.text(st.characters(codec=None), max_size=300))
-@settings(max_examples=100, deadline=None)
 def test_no_text_closes_the_fence_and_all_can_be_sent(text: str) -> None:
     request = replace(
         BATCH, previous=text or "x", focus=text or "x", passages=(Passage("tool x", text),)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from workers.summariser.extractive.condensing import Lines, clip, condensed
@@ -64,7 +64,6 @@ def test_of_equal_lines_the_newest_stays() -> None:
 
 
 @given(st.lists(st.text(max_size=200), max_size=20), st.integers(6, 300), st.integers(0, 5))
-@settings(max_examples=100, deadline=None)
 def test_any_lines_fit_any_budget(texts: list[str], budget: int, fresh: int) -> None:
     whole = Lines.of("\n".join(texts))
     assert condensed(whole, budget, fresh=fresh).tokens <= budget

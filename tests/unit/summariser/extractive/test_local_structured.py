@@ -8,12 +8,13 @@ from dataclasses import replace
 from datetime import date
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from storage.rows import Row
 from tests.conversations import SESSION_FILES, real_sessions, turn
 from tests.strategies import Transcript, any_transcripts, rows_of
+from tests.tiers import examples
 from workers.redaction import REDACTED
 from workers.summariser.answers import accept
 from workers.summariser.contract import ErrorClass, Passage, SummariserError, SummaryRequest, Task
@@ -363,7 +364,7 @@ def test_thirty_real_rounds_stay_flat_and_repeatable(
     assert texts[:5] == list(itertools.islice(rounds(rows, 40, 1_500), 5))
 
 
-@pytest.mark.parametrize("name", [n for n in SESSION_FILES if any(real_sessions(n))])
+@pytest.mark.parametrize("name", SESSION_FILES)
 def test_real_sessions_are_summarised_in_parts_and_merged(name: str) -> None:
     for _, messages in itertools.islice(real_sessions(name), 0, None, 12):
         rows = conversation(rows_of(messages))[:120]
@@ -422,7 +423,6 @@ _PASSAGES = st.lists(
     replaced=st.integers(60, 1_000),
     task=st.sampled_from([Task.BATCH, Task.MERGE]),
 )
-@settings(max_examples=100, deadline=None)
 def test_whatever_was_said_the_summary_is_acceptable(
     given_passages: list[Passage], previous: str, focus: str, target: int, replaced: int, task: Task
 ) -> None:
@@ -447,7 +447,7 @@ def test_whatever_was_said_the_summary_is_acceptable(
 
 
 @given(any_transcripts())
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_any_transcript_is_summarised(transcript: Transcript) -> None:
     rows = rows_of(transcript.messages, transcript.origins)
     request = replace(request_for(conversation(rows), "", 300), replaced_tokens=600)
@@ -455,7 +455,6 @@ def test_any_transcript_is_summarised(transcript: Transcript) -> None:
 
 
 @given(_TEXTS)
-@settings(max_examples=100, deadline=None)
 def test_a_summary_read_and_written_again_is_the_same(text: str) -> None:
     once = str(Sections.of(text))
     assert str(Sections.of(once)) == once

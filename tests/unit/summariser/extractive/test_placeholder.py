@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from storage.rows import Origin, Row
@@ -285,7 +285,6 @@ def check(text: str, budget: int, max_chars: int) -> None:
     st.sampled_from((200, 1_000, 8_000)),
     st.sampled_from(("", STRUCTURED, f"Used {KEY}.\n{CURRENT.closing}", made(WORK))),
 )
-@settings(max_examples=100, deadline=None)
 def test_any_session_gives_a_text_that_fits(
     transcript: Transcript, budget: int, max_chars: int, previous: str
 ) -> None:
@@ -321,7 +320,6 @@ HOSTILE = (
     st.one_of(st.just(""), st.text(max_size=400), st.sampled_from(HOSTILE)),
     st.integers(0, 1_500),
 )
-@settings(max_examples=100, deadline=None)
 def test_no_text_breaks_out_of_it(texts: list[str], previous: str, budget: int) -> None:
     messages: list[dict[str, Any]] = []
     for number, text in enumerate(texts):

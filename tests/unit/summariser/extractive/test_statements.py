@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from workers.marker import CURRENT
@@ -110,7 +110,6 @@ def test_one_line_and_quotes() -> None:
 
 
 @given(st.text(max_size=600))
-@settings(max_examples=100, deadline=None)
 def test_any_text_gives_short_single_lines(text: str) -> None:
     for line in statements(text):
         assert line.text.splitlines() == [line.text]

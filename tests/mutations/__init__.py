@@ -1,0 +1,1 @@
+"""Whether the suite notices a broken product: `make mutants`, see `tests.mutations.__main__`."""
