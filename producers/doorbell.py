@@ -9,7 +9,7 @@ from threading import Condition, Thread
 from celery import Celery
 
 from storage.jobs import DueJob
-from tasks.ring import ring
+from tasks.publishing import notify
 from tasks.settings import celery_settings
 
 log = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ class Doorbell:
 
     def __init__(self, broker_url: str) -> None:
         self._app = Celery("afterturn-gateway", set_as_current=False)
-        self._app.conf.update(celery_settings(broker_url, ringing_only=True))
+        self._app.conf.update(celery_settings(broker_url, notify_only=True))
         self._change = Condition()
         self._waiting: dict[int, DueJob] = {}
         self._busy = False
@@ -83,7 +83,7 @@ class Doorbell:
             try:
                 # One line when the broker goes away, not one per turn while it stays away.
                 level = logging.DEBUG if unreachable else logging.WARNING
-                unreachable = ring(self._app, due, level=level) < len(due)
+                unreachable = notify(self._app, due, level=level) < len(due)
             except Exception:
                 # Whatever a broker's driver raises, the gateway goes on and the reconciler rings.
                 log.exception("a ring failed")

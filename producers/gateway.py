@@ -43,12 +43,12 @@ from storage.messages import Amount
 from storage.sessions import SessionRecord
 from storage.signals import Signal
 from storage.undo import Rewound, Undone
-from workers import tracing
 from workers.batch.heal_due import see_to_placeholder
 from workers.pruning.undoing import unprune
 from workers.rendering import Dialect, render
 from workers.settings import Settings
 from workers.settings_file import SettingsSource
+from workers.telemetry import tracing
 
 MOST_SIGNALS = 10_000
 MOST_SIGNAL_ID = 2**63 - 1

@@ -12,7 +12,7 @@ from storage import signals
 from storage.engine import Database
 from storage.signals import Signal, from_json
 from tasks.names import signal_channel
-from tasks.settings import PUSH_SETTINGS, is_redis
+from tasks.settings import PUBLISH_SETTINGS, is_redis
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ class _Pushes:
         # Only who listens over Redis pays for its driver.
         import redis  # noqa: PLC0415
 
-        self._client = redis.Redis.from_url(url, **PUSH_SETTINGS)
+        self._client = redis.Redis.from_url(url, **PUBLISH_SETTINGS)
         self._channels = self._client.pubsub()
         self._channels.subscribe(self._channel)
 

@@ -17,7 +17,7 @@ from storage.errors import EventConflict, StorageError
 from storage.jobs import DueJob, JobKind
 from storage.sessions import SessionRecord
 from tasks.names import TURNS
-from workers.log_lines import Field, LogEvent, tell
+from workers.telemetry.log_lines import Field, LogEvent, log_event
 
 log = logging.getLogger(__name__)
 
@@ -140,7 +140,7 @@ def tell_stored(owner: str, receipt: Receipt, due: DueJob | None) -> None:
         "repeated": receipt.repeated or None,
         "job": None if due is None else due.id,
     }
-    tell(log, LogEvent.TURN_STORED, facts)
+    log_event(log, LogEvent.TURN_STORED, facts)
 
 
 def _sent_tokens(record: SessionRecord, draft: TurnDraft) -> int | None:

@@ -9,13 +9,13 @@ import os
 import signal
 from dataclasses import replace
 
-from tasks.application import ProcessWorkshop, make_app
+from tasks.application import ProcessContext, make_app
 from tasks.settings import broker_of
 from workers.settings_file import SettingsSource
 from workers.workshop import Workshop
 
 
-class PoisonedWorkshop(ProcessWorkshop):
+class PoisonedWorkshop(ProcessContext):
     """Lets a process die as soon as a pass is planned."""
 
     def _make(self) -> Workshop:

@@ -19,8 +19,8 @@ from storage.audit import AuditAction
 from storage.cursors import CursorName
 from storage.jobs import Claim
 from storage.sessions import SessionRecord
-from workers import tracing
 from workers.limits import session_threshold
+from workers.telemetry import tracing
 from workers.threshold import NoUsableWindowError
 from workers.workshop import Workshop
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from storage.jobs import Claim
-from workers.log_lines import Field, LogEvent, tell
+from workers.telemetry.log_lines import Field, LogEvent, log_event
 
 _NOTHING_LEFT = "nothing_left"
 _CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
@@ -56,11 +56,11 @@ def tell_run(log: logging.Logger, run: Run, passes: Iterable[object]) -> None:
     for one in passes:
         names.append(outcome_name(one))
         fields = {**run.ids, "outcome": names[-1], **outcome_fields(one)}
-        tell(log, LogEvent.OUTCOME, fields)
+        log_event(log, LogEvent.OUTCOME, fields)
     # That nothing is left for one more pass says nothing of those before.
     done = [name for name in names if name != _NOTHING_LEFT] or names or ["done"]
     ended = {**run.ids, **run.facts, "outcome": done[-1], "passes": len(names)}
-    tell(log, LogEvent.RUN_ENDED, ended)
+    log_event(log, LogEvent.RUN_ENDED, ended)
 
 
 def tell_crash(log: logging.Logger, run: Run, error: BaseException, retry_ms: int | None) -> None:
@@ -72,13 +72,13 @@ def tell_crash(log: logging.Logger, run: Run, error: BaseException, retry_ms: in
         "dead": retry_ms is None,
         "retry_seconds": None if retry_ms is None else retry_ms / 1000,
     }
-    tell(log, LogEvent.RUN_CRASHED, fields, level=logging.ERROR)
+    log_event(log, LogEvent.RUN_CRASHED, fields, level=logging.ERROR)
 
 
 def tell_discarded(log: logging.Logger, claim: Claim) -> None:
     """Tell that somebody else has the job by now."""
     fields = {"run": claim.run, "kind": claim.kind.value, "session": claim.session}
-    tell(log, LogEvent.RUN_DISCARDED, fields, level=logging.WARNING)
+    log_event(log, LogEvent.RUN_DISCARDED, fields, level=logging.WARNING)
 
 
 def outcome_name(outcome: object) -> str:

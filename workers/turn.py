@@ -18,7 +18,6 @@ from storage.prospects import Prospect, read_prospects
 from storage.sessions import SessionRecord
 from storage.signals import Signal, SignalKind
 from storage.standing import Standing
-from workers import tracing
 from workers.calibration import Calibration
 from workers.compression_settings import CompressionSettings
 from workers.due import (
@@ -34,6 +33,7 @@ from workers.micro.plan import why_nothing_due
 from workers.micro.prospect import is_below_mark, is_in_doubt, mark_of, tokens_until_due
 from workers.pruning.triggers import PRUNE_QUEUE, STRENGTH, PruneTrigger
 from workers.reported import current_prompt, recalibrated
+from workers.telemetry import tracing
 from workers.triggers import BATCH_QUEUE, RULES, Trigger
 from workers.workshop import Workshop
 

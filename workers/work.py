@@ -17,15 +17,15 @@ from storage.errors import FenceLost, StorageError
 from storage.jobs import MAX_CRASHES, Choice, Claim, DueJob, Ended, JobKind
 from storage.models import BULK_QUEUE
 from storage.signals import Signal
-from workers import tracing
 from workers.batch.job import run_batch
 from workers.batch.outcomes import BatchOutcome
 from workers.micro.job import run_micro
 from workers.micro.outcomes import Failed, PassOutcome
 from workers.pruning.job import run_prune
 from workers.pruning.outcomes import PruneOutcome
-from workers.recompaction import feed
-from workers.reconcile import ring_bulk
+from workers.scans.recompaction import refill
+from workers.scans.reconcile import notify_bulk
+from workers.telemetry import tracing
 from workers.told_passes import Run, tell_crash, tell_run
 from workers.turn import run_turns
 from workers.workshop import Workshop
@@ -195,7 +195,7 @@ def _one_by_one(shop: Workshop, first: Claim, others: Sequence[Claim]) -> Worked
 def _worked(shop: Workshop, claim: Claim) -> Worked | Crashed:
     with _span(claim) as span:
         done = _run_and_tell(shop, claim)
-        span.tell(passes=len(done.passes) if isinstance(done, Worked) else 0, due=len(done.due))
+        span.record(passes=len(done.passes) if isinstance(done, Worked) else 0, due=len(done.due))
     return replace(done, session=claim.session, job_id=claim.job_id)
 
 
@@ -223,8 +223,8 @@ def _run_and_tell(shop: Workshop, claim: Claim) -> Worked | Crashed:
     except Exception as error:  # noqa: BLE001 - whatever it is, the job's row says so
         done = _crashed(shop, claim, error)
     if claim.queue == BULK_QUEUE:
-        feed(shop.database, actor=shop.actor)
-        done = replace(done, due=(*done.due, *ring_bulk(shop)))
+        refill(shop.database, actor=shop.actor)
+        done = replace(done, due=(*done.due, *notify_bulk(shop)))
     _tell(claim, done, time.monotonic() - begun)
     return done
 

@@ -18,7 +18,7 @@ from storage import bulk_runs, jobs, queue_states
 from storage.bulk_runs import Run, RunState, Tally
 from storage.engine import Database
 from storage.models import BULK_QUEUE
-from workers.recompaction import feed, settle
+from workers.scans.recompaction import refill, settle
 from workers.settings import Settings
 
 LOOK_SECONDS = 0.5
@@ -56,7 +56,7 @@ def watch(
     try:
         with _display(console, run_id) as display:
             while True:
-                feed(database, actor=actor)
+                refill(database, actor=actor)
                 if doorbell is not None:
                     _ring(database, settings, doorbell)
                 run, tally = look_at(database, run_id)

@@ -36,9 +36,9 @@ from storage import audit, bulk_runs
 from storage.audit import AuditAction
 from storage.bulk_runs import Filters, Run, RunState, Tally
 from storage.engine import Database
-from workers import recompaction
 from workers.prices import cost, price_of
-from workers.recompaction import GOOD, RunStateError
+from workers.scans import recompaction
+from workers.scans.recompaction import GOOD, RunStateError
 from workers.settings import Settings
 
 MOST_NAMED = 50
@@ -134,7 +134,7 @@ def recompact(
         if not as_json:
             output.tell(f"Run {run.id} has begun.")
         if detach:
-            recompaction.feed(database, actor=person())
+            recompaction.refill(database, actor=person())
             _conclude(output, database, settings, *look_at(database, run.id))
             return
         _see_through(output, database, settings, run.id)
@@ -192,7 +192,7 @@ def resume(
         again = [outcome for outcome in outcomes if outcome not in GOOD] if failed else []
         _in_words(lambda: recompaction.resume(database, number, actor=person(), again=again))
         if detach:
-            recompaction.feed(database, actor=person())
+            recompaction.refill(database, actor=person())
             _conclude(output, database, settings, *look_at(database, number))
             return
         _see_through(output, database, settings, number)

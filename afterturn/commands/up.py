@@ -21,7 +21,7 @@ from afterturn.summarisers import describe_summarisers
 from afterturn.traces import traces
 from afterturn.transport import check_transport
 from afterturn.words import facts
-from schedules.clock import Clock
+from schedules.schedule import Clock
 from tasks.embedded import EmbeddedWorker
 from workers.settings import ScheduleSettings, Settings
 from workers.urls import masked_url

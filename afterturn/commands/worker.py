@@ -25,10 +25,9 @@ from afterturn.summarisers import describe_summarisers
 from afterturn.traces import traces
 from afterturn.transport import check_transport
 from afterturn.words import facts
-from tasks.application import ProcessWorkshop, make_app
+from tasks.application import ProcessContext, make_app
+from tasks.lifecycle import StartScan, StopFlag
 from tasks.names import QUEUES
-from tasks.starting import StartLook
-from tasks.stopping import StopFlag
 from workers.urls import masked_url
 
 
@@ -106,9 +105,9 @@ def worker(
     setup_logging.connect(_logging_is_set_up)
     with Invocation.of(context).database(create=True):
         pass  # A database that cannot be used ends the program before it takes a job.
-    workshop = ProcessWorkshop(source, StopFlag())
+    workshop = ProcessContext(source, StopFlag())
     app = make_app(settings.broker_url, workshop)
-    start_look = StartLook(app, workshop)
+    start_scan = StartScan(app, workshop)
     celery_worker = app.Worker(
         hostname=f"{name or _own_name()}@",
         pool="threads",
@@ -133,7 +132,7 @@ def worker(
             celery_worker.start()
     finally:
         worker_shutting_down.disconnect(note)
-        start_look.close()
+        start_scan.close()
         workshop.close()
     raise typer.Exit(_exit_code(endings, celery_worker.exitcode))
 

@@ -11,7 +11,7 @@ from storage import job_records
 from storage.engine import Database
 from storage.job_records import JobRecord, JobStanding
 from storage.jobs import JobState
-from tasks.push import publish
+from tasks.publishing import publish_signals
 from workers.micro.outcomes import Failed
 from workers.triggers import Trigger
 from workers.work import Crashed, NotClaimed, Worked, work
@@ -48,7 +48,7 @@ def work_here(shop: Workshop, asked: Asked, progress: Progress, interrupted: Eve
             case NotClaimed():
                 pause = ELSEWHERE_SECONDS
             case Worked() as done:
-                publish(shop.settings.current().broker_url, done.signals)
+                publish_signals(shop.settings.current().broker_url, done.signals)
                 if done.failed is not None:
                     progress.remark(_failure(done.failed))
         standing = standing_of(shop.database, asked)

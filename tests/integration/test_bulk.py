@@ -31,7 +31,7 @@ from tests.processes import Processes
 from tests.stored_jobs import AGAIN_MS, LEASE_MS, Worker
 from tests.stored_session import StoredSession
 from workers.local_summariser import LocalSummariser
-from workers.reconcile import reconcile
+from workers.scans.reconcile import reconcile
 from workers.settings import Settings, WorkerSettings
 from workers.settings_file import SettingsSource
 from workers.work import Worked, work_in_turn

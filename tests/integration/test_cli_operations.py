@@ -24,7 +24,7 @@ from tests.stored_jobs import Worker
 from tests.stored_session import StoredSession
 from tests.workplace import desk
 from workers.local_summariser import LocalSummariser
-from workers.reconcile import reconcile
+from workers.scans.reconcile import reconcile
 from workers.settings_file import SettingsSource, load_settings
 from workers.work import Worked, work_in_turn
 from workers.workshop import Workshop

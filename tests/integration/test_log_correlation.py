@@ -15,7 +15,7 @@ from tests.conversations import turn
 from tests.play import Turn, playing
 from tests.stored_jobs import Worker
 from tests.stored_session import StoredSession
-from workers.log_lines import LOG_LINES, LogEvent
+from workers.telemetry.log_lines import LOG_LINES, LogEvent
 from workers.told_passes import tell_discarded
 from workers.work import Crashed, work
 

@@ -33,7 +33,7 @@ from tests.stored_jobs import Worker
 from tests.stored_session import StoredSession, later
 from workers.counting import count_tries
 from workers.local_summariser import LocalSummariser
-from workers.retention import forget
+from workers.scans.retention import delete_expired
 from workers.settings import RetentionSettings, Settings
 from workers.settings_file import SettingsSource
 from workers.workshop import Workshop
@@ -220,7 +220,7 @@ def test_counters_never_shrink_when_records_are_deleted(
         database_url=url_of(database), retention=RetentionSettings(attempts_days=30)
     )
     at = later(database, 31 * DAY)
-    gone = forget(Workshop(at, SettingsSource.fixed(settings), LocalSummariser()))
+    gone = delete_expired(Workshop(at, SettingsSource.fixed(settings), LocalSummariser()))
     assert gone.attempts == 3
     after = scraped(database)
     counters = [metric.name for metric in METRICS if metric.type is Type.COUNTER]

@@ -6,12 +6,12 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from workers import tracing
 from workers.gate import Blocked, Gate, Permit
-from workers.log_lines import Field, LogEvent, tell
 from workers.prompts import chat_messages
 from workers.rates import Limits
 from workers.summarising import Reply, Stopped, Summariser, SummariserError, SummaryRequest
+from workers.telemetry import tracing
+from workers.telemetry.log_lines import Field, LogEvent, log_event
 from workers.tokens import estimate_message
 
 log = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ def ask_chain(
         try:
             with tracing.span("model", endpoint=link.route, task=request.task.value) as span:
                 reply = _ask(link, request, stop, gate, permit)
-                span.tell(
+                span.record(
                     prompt_tokens=reply.prompt_tokens, completion_tokens=reply.completion_tokens
                 )
         except SummariserError as error:
@@ -64,7 +64,7 @@ def ask_chain(
                     "error_class": error.error_class.value,
                     "detail": error.detail or None,
                 }
-                tell(log, LogEvent.MODEL_FAILED, facts, level=logging.WARNING)
+                log_event(log, LogEvent.MODEL_FAILED, facts, level=logging.WARNING)
             failures.append((link, error))
             sent += error.requests
         else:
