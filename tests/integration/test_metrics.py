@@ -311,6 +311,17 @@ def test_without_a_password_only_this_host_by_its_own_name_is_answered() -> None
         assert status(connection, Host="rebound.example") == 403
 
 
+def test_an_answer_says_little_of_its_server_and_is_kept_by_nobody() -> None:
+    with serving() as connection:
+        connection.request("GET", "/metrics")
+        answer = connection.getresponse()
+        answer.read()
+        assert answer.getheader("Server") == "afterturn"
+        assert answer.getheader("Cache-Control") == "no-store"
+        connection.request("POST", "/metrics")
+        assert connection.getresponse().status == 405
+
+
 def test_other_hosts_are_never_let_in_without_a_password() -> None:
     with pytest.raises(CommandError, match="other hosts can reach"):
         MetricsServer(CollectorRegistry(), Place("0.0.0.0", 0))

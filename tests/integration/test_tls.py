@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 from http.client import BadStatusLine, HTTPConnection, HTTPSConnection
 from pathlib import Path
@@ -158,6 +159,11 @@ def test_metrics_are_served_over_tls(certificates: Certificates) -> None:
         with pytest.raises((BadStatusLine, ConnectionError)):
             plain.getresponse()
         plain.close()
+        # A client that never shakes hands keeps nobody else waiting.
+        with socket.create_connection(("localhost", port), timeout=10):
+            connection.request("GET", "/metrics")
+            assert connection.getresponse().status == 200
+            connection.close()
     finally:
         server.close()
 
