@@ -46,15 +46,15 @@ def publishing_app(broker_url: str) -> Celery:
     from tasks.settings import celery_settings
 
     app = Celery("afterturn-gateway", set_as_current=False)
-    app.conf.update(celery_settings(broker_url, ringing_only=True))
+    app.conf.update(celery_settings(broker_url, notify_only=True))
     return app
 
 
 def publish(app: Celery, due: Iterable[DueJob], *, level: int) -> int:
     """Publish one message per job and return how many went out; loads Celery and Kombu."""
-    from tasks.ring import ring
+    from tasks.publishing import notify
 
-    return ring(app, due, level=level)
+    return notify(app, due, level=level)
 
 
 def subscribing_client(broker_url: str) -> redis.Redis | None:
@@ -62,13 +62,13 @@ def subscribing_client(broker_url: str) -> redis.Redis | None:
 
     Loads Kombu and, for a Redis broker, its driver.
     """
-    from tasks.settings import PUSH_SETTINGS, is_redis
+    from tasks.settings import PUBLISH_SETTINGS, is_redis
 
     if not is_redis(broker_url):
         return None
     import redis
 
-    return redis.Redis.from_url(broker_url, **PUSH_SETTINGS)
+    return redis.Redis.from_url(broker_url, **PUBLISH_SETTINGS)
 
 
 def recognise_error(error: object) -> ApiError | None:

@@ -41,9 +41,9 @@ from storage.messages import Amount
 from storage.sessions import SessionRecord
 from storage.signals import Signal
 from storage.undo import Rewound, Undone
-from workers import tracing
 from workers.rendering import Dialect
 from workers.settings import Settings, SettingsSource
+from workers.telemetry import tracing
 
 MAX_SIGNALS = 10_000
 MAX_SIGNAL_ID = 2**63 - 1

@@ -19,10 +19,10 @@ from storage.messages import Draft
 from storage.rows import Origin
 from storage.sessions import SessionRecord
 from tasks.names import TURNS
-from workers.log_lines import Field, LogEvent, tell
 from workers.messages import MessageError, check, outline
 from workers.pruning.calls import calls_of
 from workers.pruning.notes import holds_note
+from workers.telemetry.log_lines import Field, LogEvent, log_event
 from workers.tokens import estimate_message
 
 log = logging.getLogger(__name__)
@@ -239,7 +239,7 @@ def log_stored(owner: str, receipt: Receipt, due: DueJob | None) -> None:
         "repeated": receipt.repeated or None,
         "job": None if due is None else due.id,
     }
-    tell(log, LogEvent.TURN_STORED, facts)
+    log_event(log, LogEvent.TURN_STORED, facts)
 
 
 def _sent_tokens(record: SessionRecord, draft: TurnDraft) -> int | None:

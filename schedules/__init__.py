@@ -1,1 +1,1 @@
-"""The beat schedule: what runs by the clock."""
+"""The schedule: beat, and a clock for processes without one."""

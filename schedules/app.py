@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from celery import Celery
 
-from schedules.beat import beat_schedule
+from schedules.schedule import beat_schedule
 from tasks.settings import broker_of, celery_settings
 from workers.settings import load_settings
 

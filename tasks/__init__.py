@@ -1,1 +1,1 @@
-"""The Celery application: queues, settings, and the tasks that work jobs."""
+"""The Celery application: queues, settings, and the tasks that run jobs."""

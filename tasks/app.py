@@ -6,13 +6,13 @@ Made from the configuration file and the environment, once, when this module is 
 
 from __future__ import annotations
 
-from tasks.application import ProcessWorkshop, make_app
+from tasks.application import ProcessContext, make_app
+from tasks.lifecycle import StartScan
 from tasks.settings import broker_of
-from tasks.starting import StartLook
 from workers.settings import SettingsSource
 
 _settings = SettingsSource.following()
-_workshop = ProcessWorkshop(_settings)
+_context = ProcessContext(_settings)
 
-app = make_app(broker_of(_settings.current()), _workshop)
-start_look = StartLook(app, _workshop)
+app = make_app(broker_of(_settings.current()), _context)
+start_scan = StartScan(app, _context)

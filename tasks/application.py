@@ -1,8 +1,9 @@
-"""How the Celery application is made, and what its tasks work with."""
+"""The Celery application with its table of tasks, and the context that they run with."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from threading import Lock
 
@@ -10,32 +11,53 @@ from celery import Celery
 
 from storage import migrate
 from storage.engine import Database
+from storage.errors import StorageError
 from storage.turnstile import Turnstile, width_for
-from tasks import batch, micro, prune, turns, upkeep
-from tasks.conclusion import WorkshopSource
+from tasks.conclusion import WorkshopSource, work_and_conclude
+from tasks.lifecycle import StopFlag
+from tasks.maintenance import MAINTENANCE_TASKS, tick
+from tasks.names import TASK_OF_KIND
 from tasks.settings import celery_settings
-from tasks.stopping import StopFlag
 from workers.runtime.context import Workshop
 from workers.settings import SettingsSource
 from workers.summariser.chain import FollowingSummariser
 from workers.summariser.gate import SharedGate
 
 
-def make_app(broker_url: str | None, workshop: WorkshopSource) -> Celery:
-    """Make an application whose tasks work with `workshop()`; None is the transport within one
+def make_app(broker_url: str | None, context: WorkshopSource) -> Celery:
+    """Make an application whose tasks run with `context()`; None is the transport within one
     process."""
     app = Celery("afterturn", set_as_current=False)
     app.conf.update(celery_settings(broker_url))
-    turns.define(app, workshop)
-    micro.define(app, workshop)
-    batch.define(app, workshop)
-    prune.define(app, workshop)
-    upkeep.define(app, workshop)
+    for name in TASK_OF_KIND.values():
+        _declare(app, name, _job_task(app, context))
+    for name in MAINTENANCE_TASKS:
+        _declare(app, name, _maintenance_task(app, context, name))
     return app
 
 
-class ProcessWorkshop:
-    """Gives the process's workshop, made at its first use and anew after a fork (F186)."""
+def _declare(app: Celery, name: str, run: Callable[..., str]) -> None:
+    # A shared task would be given to every later application too, in place of its own.
+    app.task(name=name, shared=False, throws=(StorageError,))(run)
+
+
+def _job_task(app: Celery, context: WorkshopSource) -> Callable[..., str]:
+    def run(job_id: int, **_facts: object) -> str:
+        return work_and_conclude(app, context(), job_id)
+
+    return run
+
+
+def _maintenance_task(app: Celery, context: WorkshopSource, name: str) -> Callable[..., str]:
+    def run(every_seconds: float | None = None, **_facts: object) -> str:
+        return tick(app, context(), name, every_seconds)
+
+    return run
+
+
+class ProcessContext:
+    """Source of the process's context, which is made at its first use and again after a fork: a
+    forked process must not share its parent's connections."""
 
     def __init__(self, settings: SettingsSource, stopping: StopFlag | None = None) -> None:
         self._settings = settings
@@ -59,9 +81,9 @@ class ProcessWorkshop:
 
     def _make(self) -> Workshop:
         settings = self._settings.current()
-        # A job holds no connection while it waits for a model; its lease's keeper needs one.
+        # A job holds no connection while it waits for a model; renewing its lease needs one.
         pool_size = settings.worker.concurrency + 2
-        database = _in_turns(migrate.open_ready(settings.database_url, pool_size=pool_size))
+        database = _limited(migrate.open_ready(settings.database_url, pool_size=pool_size))
         return Workshop(
             database=database,
             settings=self._settings,
@@ -71,8 +93,9 @@ class ProcessWorkshop:
         )
 
 
-def _in_turns(database: Database) -> Database:
-    """The same database, which threads use one after the other unless it is far away."""
+def _limited(database: Database) -> Database:
+    """Return the database with a limit on concurrent use that fits its round-trip time: threads
+    use one that is near one after the other."""
     try:
         width = width_for(database.way_seconds())
     except BaseException:

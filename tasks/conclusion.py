@@ -10,8 +10,7 @@ from typing import TypeAlias
 from celery import Celery
 from celery.exceptions import Retry
 
-from tasks.push import publish
-from tasks.ring import ring
+from tasks.publishing import notify, publish_signals
 from workers.runtime.context import Workshop
 from workers.runtime.jobs import Crashed, NotClaimed, Worked, work_next
 from workers.runtime.pass_context import PassResult
@@ -41,16 +40,16 @@ def work_and_conclude(app: Celery, workshop: Workshop, job_id: int) -> str:
         case NotClaimed():
             return "already taken"
         case Worked() as done:
-            ring(app, done.due)
-            publish(app.conf.broker_url, done.signals)
+            notify(app, done.due)
+            publish_signals(app.conf.broker_url, done.signals)
             if done.failed is not None:
                 raise _retry(done.session, _reason(done.failed), done.failed.delay_ms)
             other = f"session {done.session} " if done.job_id != job_id else ""
             more = f"; decided about {done.together} sessions" if done.together > 1 else ""
             return other + _summary(done) + more
         case Crashed(error) as crash:
-            ring(app, crash.due)
-            publish(app.conf.broker_url, crash.signals)
+            notify(app, crash.due)
+            publish_signals(app.conf.broker_url, crash.signals)
             if crash.dead:
                 raise JobDead(f"session {crash.session}: {type(error).__name__} at every attempt")
             raise _retry(crash.session, type(error).__name__, crash.retry_ms)

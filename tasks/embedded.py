@@ -1,4 +1,4 @@
-"""Workers and reconciler within one process (ARCHITECTURE.md, *Deployments*)."""
+"""A worker with its reconciler within one process: no broker and no other program is needed."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from celery.utils.nodenames import anon_nodename
 from celery.worker import WorkController, state
 
 from storage.errors import StorageError
-from tasks.application import ProcessWorkshop, make_app
-from tasks.names import QUEUES, SWEEP
-from tasks.ring import ring
-from tasks.stopping import StopFlag
-from tasks.upkeep import tick
-from workers.reconcile import reconcile
+from tasks.application import ProcessContext, make_app
+from tasks.lifecycle import StopFlag
+from tasks.maintenance import tick
+from tasks.names import QUEUES, RECOVER_ORPHANS
+from tasks.publishing import notify
 from workers.runtime.context import Workshop
+from workers.scans.reconcile import reconcile
 from workers.settings import SettingsSource
 
 log = logging.getLogger(__name__)
@@ -32,9 +32,9 @@ class EmbeddedWorker:
     """A Celery worker with a threads pool inside this process, one at a time per process.
 
     It consumes from the configured broker, or from the transport within the process where there
-    is none. Either way it looks into the jobs table every `worker.poll_seconds`, so gateways in
-    other processes need not ring, and once at its start for sessions that have no job. What runs by
-    the clock is for others to send (`schedules.clock`).
+    is none. Either way it polls the jobs table every `worker.poll_seconds`, so gateways in other
+    processes need not notify it, and once at its start it recovers orphans. What runs by the clock
+    is for others to send (`schedules.schedule.Clock`).
     """
 
     def __init__(self, settings: SettingsSource, *, queues: Sequence[str] = QUEUES) -> None:
@@ -42,8 +42,8 @@ class EmbeddedWorker:
         self._poll_seconds = current.worker.poll_seconds
         self._on_broker = current.broker_url is not None
         self._stopping = StopFlag()
-        self._workshop = ProcessWorkshop(settings, self._stopping)
-        self.app: Celery = make_app(current.broker_url, self._workshop)
+        self._context = ProcessContext(settings, self._stopping)
+        self.app: Celery = make_app(current.broker_url, self._context)
         self._ready = Event()
         self._gone = Event()
         self._ended = Event()
@@ -65,17 +65,18 @@ class EmbeddedWorker:
         ]
 
     @property
-    def workshop(self) -> Workshop:
-        """What the jobs of this process work with."""
-        return self._workshop()
+    def context(self) -> Workshop:
+        """The context that the jobs of this process run with."""
+        return self._context()
 
     def start(self) -> None:
         """Begin to work; returns when the worker is ready.
 
-        Raises `StorageError` when the database cannot be used and `TimeoutError` when the broker
-        is not reached within half a minute.
+        Raises:
+            StorageError: the database cannot be used.
+            TimeoutError: the broker is not reached within half a minute.
         """
-        _ = self.workshop
+        _ = self.context
         # Pool threads find the application by this.
         self.app.set_default()
         for thread in self._threads:
@@ -88,17 +89,17 @@ class EmbeddedWorker:
             )
 
     def wait(self) -> None:
-        """Wait until the worker ends. It does so by itself only when something is badly wrong."""
+        """Wait until the worker ends. By itself it does so only if something is badly wrong."""
         # Not by joining the thread: a join that a signal interrupts takes it for ended.
         self._gone.wait()
 
     def stop(self, seconds: float | None = None) -> None:
-        """Let running jobs come to the end of their pass, then end; waits at most `seconds`."""
+        """Let running jobs finish their pass, then end; waits at most `seconds`."""
         if self._ended.is_set():
             return
         self._ended.set()
         self._stopping.set()
-        # Celery's own way to ask the worker of this process for a warm shutdown.
+        # Celery's way to ask the worker of this process for a warm shutdown.
         setattr(state, "should_stop", 0)  # noqa: B010 - its stubs know it as None only
         self._wake_consumer()
         for thread in self._threads:
@@ -107,14 +108,14 @@ class EmbeddedWorker:
         if not any(thread.is_alive() for thread in self._threads):
             # The next worker of this process must not stop; one that still ends has to see it.
             state.should_stop = None
-        self._workshop.close()
+        self._context.close()
         self.app.close()
 
     def _wake_consumer(self) -> None:
-        """Let it see at once that it is to stop.
+        """Make the consumer check at once whether it should stop.
 
-        On the transport within the process it waits two seconds for a message before it looks,
-        and once more before it ends. Others tell it by themselves.
+        On the transport within the process it waits two seconds for a message before it checks,
+        and once more before it ends. Other transports wake it by themselves.
         """
         if not self._on_broker:
             for _ in range(2):
@@ -130,16 +131,16 @@ class EmbeddedWorker:
             self._gone.set()
 
     def _poll(self) -> None:
-        swept = False
+        recovered = False
         while not self._ended.wait(self._poll_seconds):
             try:
-                shop = self._workshop()
-                if not swept:
-                    tick(self.app, shop, SWEEP, None)
-                    swept = True
-                ring(self.app, reconcile(shop))
+                context = self._context()
+                if not recovered:
+                    tick(self.app, context, RECOVER_ORPHANS, None)
+                    recovered = True
+                notify(self.app, reconcile(context))
             except StorageError as error:
                 log.warning("the jobs table cannot be read now: %s", error)
             except Exception:
-                # Without this look nobody works any more, so it outlives whatever happens.
-                log.exception("looking into the jobs table failed")
+                # Without this poll no job runs any more, so it outlives whatever happens.
+                log.exception("polling the jobs table failed")

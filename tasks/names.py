@@ -9,20 +9,14 @@ MICRO: Final = "micro"
 BATCH: Final = "batch"
 PRUNE: Final = "prune"
 RECOMPACT: Final = "recompact"
-UPKEEP: Final = "upkeep"
+MAINTENANCE: Final = "maintenance"
 
-QUEUES: Final = (TURNS, MICRO, BATCH, PRUNE, RECOMPACT, UPKEEP)
+QUEUES: Final = (TURNS, MICRO, BATCH, PRUNE, RECOMPACT, MAINTENANCE)
 
 FINALIZE: Final = "turns.finalize"
 ABSORB: Final = "micro.absorb"
 SUMMARISE: Final = "batch.summarise"
 SHORTEN: Final = "prune.shorten"
-RECONCILE: Final = "upkeep.reconcile"
-SWEEP: Final = "upkeep.sweep"
-SCAN_IDLE: Final = "upkeep.scan_idle"
-FORGET: Final = "upkeep.forget"
-TEND: Final = "upkeep.tend"
-INDEX: Final = "upkeep.index"
 
 TASK_OF_KIND: Final = {
     "turn": FINALIZE,
@@ -30,9 +24,16 @@ TASK_OF_KIND: Final = {
     "batch": SUMMARISE,
     "prune": SHORTEN,
 }
-"""The task that works a job of this kind."""
+"""The task that runs a job of this kind."""
+
+RECONCILE: Final = "maintenance.reconcile"
+RECOVER_ORPHANS: Final = "maintenance.recover_orphans"
+SCAN_IDLE: Final = "maintenance.scan_idle"
+RETENTION: Final = "maintenance.retention"
+DATABASE: Final = "maintenance.database"
+INDEX: Final = "maintenance.index"
 
 
 def signal_channel(owner: str) -> str:
-    """The Redis channel on which signals of the owner's sessions are pushed."""
+    """Return the Redis channel on which signals of the owner's sessions are published."""
     return f"afterturn:signals:{owner}"

@@ -1,7 +1,7 @@
-"""How Celery is set up, the same for gateways and workers (ARCHITECTURE.md, *Delivery*).
+"""Celery's settings, the same for gateways and workers.
 
-A message is a doorbell that names a job; the job is a row. What may go wrong with messages may
-therefore go wrong, and the settings are chosen for speed and against hanging.
+A message is a notification that names a job; the job is a row. A lost or repeated message does no
+harm, so the settings are chosen for speed and against hanging.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from tasks import names
 from workers.settings import Settings
 
 SOCKET_SECONDS = 0.25
-"""Longest wait for one answer of the broker while ringing."""
+"""Longest wait of a gateway for one answer of the broker."""
 
-RING_RETRY = {
-    # One more try, at once: the reconciler rings for what is missed.
+NOTIFY_RETRY = {
+    # One more try, at once: the reconciler notifies of what is missed.
     "max_retries": 1,
     "interval_start": 0,
     "interval_step": 0.05,
@@ -27,25 +27,22 @@ RING_RETRY = {
 
 _VERIFY = "ssl_cert_reqs=required"
 
-PUSH_SETTINGS: dict[str, Any] = {
+PUBLISH_SETTINGS: dict[str, Any] = {
     "socket_timeout": SOCKET_SECONDS,
     "socket_connect_timeout": SOCKET_SECONDS,
     # Its own default tries again for seconds.
     "retry": None,
 }
-"""How the Redis client is made that pushes signals, or listens for them."""
+"""Options of the Redis client that publishes signals, or listens for them."""
 
 
 def is_redis(broker_url: str | None) -> bool:
-    """Whether signals can be pushed: over a Redis that is named by host."""
+    """Return whether signals can be published: over a Redis that is named by host."""
     return urlsplit(broker_url or "").scheme in {"redis", "rediss"}
 
 
 def broker_of(settings: Settings) -> str:
-    """The configured broker's URL, for programs that have nothing to do without one.
-
-    Ends the program with one line where there is none.
-    """
+    """Return the configured broker's URL, or end the program with one line where there is none."""
     if settings.broker_url is None:
         raise SystemExit(
             "no broker is configured: set broker_url in the configuration or BROKER_URL in the "
@@ -55,8 +52,8 @@ def broker_of(settings: Settings) -> str:
 
 
 def verified(broker_url: str) -> str:
-    """The URL, or several separated by semicolons, that asks of a Redis over TLS to prove who it
-    is, unless it says otherwise itself: the driver's own default is to encrypt for anybody."""
+    """Return the URL, or several separated by semicolons, with certificate verification switched
+    on for a Redis over TLS that does not say otherwise: the driver's default is not to verify."""
     return ";".join(_verified(url) for url in broker_url.split(";"))
 
 
@@ -68,10 +65,10 @@ def _verified(url: str) -> str:
     return parts._replace(query=query).geturl()
 
 
-def celery_settings(broker_url: str | None, *, ringing_only: bool = False) -> dict[str, Any]:
-    """Celery's settings for a broker; None is the transport within one process.
+def celery_settings(broker_url: str | None, *, notify_only: bool = False) -> dict[str, Any]:
+    """Return Celery's settings for a broker; None is the transport within one process.
 
-    `ringing_only` is for gateways: every wait for the broker is bounded tightly there.
+    `notify_only` is for gateways: every wait for the broker is bounded tightly there.
     """
     # Named, since the driver warns where it has to take this name itself.
     url = verified(broker_url) if broker_url else "memory://localhost"
@@ -84,8 +81,8 @@ def celery_settings(broker_url: str | None, *, ringing_only: bool = False) -> di
         # The row holds the outcome; a result backend costs a third of the throughput.
         "result_backend": None,
         "task_ignore_result": True,
-        # Acknowledge early: the row is the work, so a lost message costs a ring and no more, and
-        # neither visibility timeouts nor a broker's restart run a job twice.
+        # Acknowledge early: the row is the work, so a lost message costs one notification,
+        # and neither visibility timeouts nor a broker's restart run a job twice.
         "task_acks_late": False,
         # A model call takes seconds: a waiting message is better off with an idle worker.
         "worker_prefetch_multiplier": 1,
@@ -97,11 +94,11 @@ def celery_settings(broker_url: str | None, *, ringing_only: bool = False) -> di
         "broker_connection_retry_on_startup": True,
         "broker_connection_max_retries": None,
         # By name: a gateway has these settings too, and never loads it.
-        "worker_consumer": "tasks.consumer:Consumer",
-        "broker_transport_options": _transport_options(url, ringing_only=ringing_only),
+        "worker_consumer": "tasks.lifecycle:Consumer",
+        "broker_transport_options": _transport_options(url, notify_only=notify_only),
         # Publishing must not wait for a free connection for ever, as it does by default.
         "broker_pool_acquire_timeout": 1.0,
-        "task_publish_retry_policy": RING_RETRY,
+        "task_publish_retry_policy": NOTIFY_RETRY,
         # Logging belongs to the process, not to Celery.
         "worker_hijack_root_logger": False,
         # Times in events and the schedule are UTC like all of ours.
@@ -110,14 +107,14 @@ def celery_settings(broker_url: str | None, *, ringing_only: bool = False) -> di
     }
 
 
-def _transport_options(url: str, *, ringing_only: bool) -> dict[str, Any]:
+def _transport_options(url: str, *, notify_only: bool) -> dict[str, Any]:
     match urlsplit(url).scheme.partition("+")[0]:
         case "redis" | "rediss":
-            if ringing_only:
+            if notify_only:
                 return {
                     "socket_timeout": SOCKET_SECONDS,
                     "socket_connect_timeout": SOCKET_SECONDS,
-                    **RING_RETRY,
+                    **NOTIFY_RETRY,
                 }
             return {
                 # A broker that hangs is noticed; kombu's own default is to wait for ever.
@@ -127,7 +124,7 @@ def _transport_options(url: str, *, ringing_only: bool) -> dict[str, Any]:
                 "health_check_interval": 15,
             }
         case "memory":
-            # How long an idle worker within the process sleeps between two looks.
+            # How long an idle worker within the process sleeps between two polls.
             return {"polling_interval": 0.02}
         case _:
             return {}

@@ -9,13 +9,13 @@ import os
 import signal
 from dataclasses import replace
 
-from tasks.application import ProcessWorkshop, make_app
+from tasks.application import ProcessContext, make_app
 from tasks.settings import broker_of
 from workers.runtime.context import Workshop
 from workers.settings import SettingsSource
 
 
-class PoisonedWorkshop(ProcessWorkshop):
+class PoisonedWorkshop(ProcessContext):
     """Lets a process die as soon as a pass is planned."""
 
     def _make(self) -> Workshop:

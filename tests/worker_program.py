@@ -13,10 +13,9 @@ from collections.abc import Callable
 from celery import Celery
 from celery.signals import worker_ready
 
-from tasks.application import ProcessWorkshop, make_app
+from tasks.application import ProcessContext, make_app
+from tasks.lifecycle import StartScan, StopFlag
 from tasks.names import QUEUES
-from tasks.starting import StartLook
-from tasks.stopping import StopFlag
 from workers.settings import SettingsSource
 
 
@@ -32,7 +31,7 @@ def run(
     name: str,
     *,
     concurrency: int,
-    kind: Callable[..., ProcessWorkshop] = ProcessWorkshop,
+    kind: Callable[..., ProcessContext] = ProcessContext,
     prepare: Callable[[Celery], None] | None = None,
     log_level: str = "INFO",
     looks: bool = True,
@@ -55,14 +54,14 @@ def run(
         without_mingle=True,
         without_heartbeat=True,
     )
-    start_look = StartLook(app, workshop)
+    start_scan = StartScan(app, workshop)
     if not looks:
-        start_look.close()
+        start_scan.close()
     worker_ready.connect(_say_ready)
     try:
         worker.start()
     finally:
-        start_look.close()
+        start_scan.close()
         workshop.close()
     sys.exit(worker.exitcode or 0)
 

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from storage import totals
 from storage.engine import Database
 from storage.totals import Series
-from workers.tally import tally
+from workers.telemetry.tally import tally
 
 PAGE = 5_000
 

@@ -17,7 +17,6 @@ from storage.jobs import Claim, DueJob, JobKind, JobState
 from storage.micro_reads import MicroState
 from storage.sessions import SessionRecord
 from storage.signals import Signal, SignalKind
-from workers import tracing
 from workers.calibration import Calibration
 from workers.due import (
     Load,
@@ -34,6 +33,7 @@ from workers.pruning.triggers import PRUNE_QUEUE, STRENGTH, PruneTrigger
 from workers.reported import current_prompt, recalibrated
 from workers.runtime.context import Workshop
 from workers.settings import CompressionSettings
+from workers.telemetry import tracing
 from workers.triggers import BATCH_QUEUE, RULES, Trigger
 
 MICRO_QUEUE = "micro"

@@ -43,8 +43,8 @@ from storage import audit, bulk_runs
 from storage.audit import AuditAction
 from storage.bulk_runs import Filters, Run, RunState, Tally
 from storage.engine import Database
-from workers import recompaction
-from workers.recompaction import GOOD, RunStateError
+from workers.scans import recompaction
+from workers.scans.recompaction import GOOD, RunStateError
 from workers.settings import Settings
 from workers.settings.prices import cost, price_of
 
@@ -142,7 +142,7 @@ def recompact(
         if not as_json:
             output.write(f"Run {run.id} has begun.")
         if detach:
-            recompaction.feed(database, actor=person())
+            recompaction.refill(database, actor=person())
             _show(output, _report(database, settings, run.id))
             return
         _watch_or_stop(output, database, settings, run.id)
@@ -199,7 +199,7 @@ def resume(
         again = [outcome for outcome in outcomes if outcome not in GOOD] if failed else []
         _check_state(lambda: recompaction.resume(database, number, actor=person(), again=again))
         if detach:
-            recompaction.feed(database, actor=person())
+            recompaction.refill(database, actor=person())
             _show(output, _report(database, settings, number))
             return
         _watch_or_stop(output, database, settings, number)

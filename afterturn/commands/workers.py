@@ -25,12 +25,11 @@ from afterturn.render.fields import facts
 from afterturn.render.terms import describe_summarisers
 from afterturn.traces import traces
 from afterturn.transport import check_transport
-from schedules.clock import Clock
-from tasks.application import ProcessWorkshop, make_app
+from schedules.schedule import Clock
+from tasks.application import ProcessContext, make_app
 from tasks.embedded import EmbeddedWorker
+from tasks.lifecycle import StartScan, StopFlag
 from tasks.names import QUEUES
-from tasks.starting import StartLook
-from tasks.stopping import StopFlag
 from workers.settings import ScheduleSettings, Settings
 from workers.urls import masked_url
 
@@ -156,9 +155,9 @@ def worker(
     setup_logging.connect(_logging_is_set_up)
     with Invocation.of(context).database(create=True):
         pass  # A database that cannot be used ends the program before it takes a job.
-    process = ProcessWorkshop(source, StopFlag())
+    process = ProcessContext(source, StopFlag())
     app = make_app(settings.broker_url, process)
-    start_look = StartLook(app, process)
+    start_scan = StartScan(app, process)
     celery_worker = app.Worker(
         hostname=f"{name or _own_name()}@",
         pool="threads",
@@ -183,7 +182,7 @@ def worker(
             celery_worker.start()
     finally:
         worker_shutting_down.disconnect(record)
-        start_look.close()
+        start_scan.close()
         process.close()
     raise typer.Exit(_exit_code(shutdowns, celery_worker.exitcode))
 

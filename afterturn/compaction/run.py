@@ -18,7 +18,7 @@ from storage.engine import Database
 from storage.job_records import JobRecord, JobStanding
 from storage.jobs import JobState
 from storage.sessions import SessionRecord
-from tasks.push import publish
+from tasks.publishing import publish_signals
 from workers.batch.placeholders import withdraw
 from workers.batch.preview import Preview
 from workers.batch.span import CompactionOptions
@@ -211,7 +211,7 @@ def work_here(worker: Workshop, asked: Asked, progress: Steps, interrupted: Even
             case NotClaimed():
                 pause = ELSEWHERE_SECONDS
             case Worked() as done:
-                publish(worker.settings.current().broker_url, done.signals)
+                publish_signals(worker.settings.current().broker_url, done.signals)
                 if (failed := done.failed) is not None:
                     # The detail names the model that was asked last.
                     why = failed.detail or failed.model

@@ -14,7 +14,7 @@ from storage import bulk_runs, jobs, queue_states
 from storage.bulk_runs import Run, RunState, Tally
 from storage.engine import Database
 from storage.models import BULK_QUEUE
-from workers.recompaction import feed, settle
+from workers.scans.recompaction import refill, settle
 from workers.settings import Settings
 
 LOOK_SECONDS = 0.5
@@ -40,7 +40,7 @@ def watch(
     try:
         with show_progress(console) as progress:
             while True:
-                feed(database, actor=actor)
+                refill(database, actor=actor)
                 if notifier is not None:
                     _notify(database, settings, notifier)
                 run, tally = read_run(database, run_id)

@@ -50,4 +50,4 @@ def open_stage(base: Settings, database_url: str | None) -> Iterator[Stage]:
         worker = EmbeddedWorker(SettingsSource.fixed(settings))
         stack.callback(worker.stop)
         worker.start()
-        yield Stage(settings, worker.workshop.database, gateway, worker)
+        yield Stage(settings, worker.context.database, gateway, worker)

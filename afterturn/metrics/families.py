@@ -22,7 +22,7 @@ from afterturn.metrics.catalogue import Metric
 from afterturn.metrics.reading import Delivery, Deployment
 from storage.totals import Series
 from tasks.names import QUEUES
-from workers.tally import ANSWER_BOUNDS_MS, TRY_BOUNDS_MS, Figure
+from workers.telemetry.tally import ANSWER_BOUNDS_MS, TRY_BOUNDS_MS, Figure
 
 _Labels = TypeVar("_Labels", bound=tuple[str, ...])
 

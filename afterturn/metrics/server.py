@@ -1,32 +1,35 @@
-"""Serve metrics over HTTP: to anybody on this host, to others by password."""
+"""Serve metrics over HTTP: Prometheus's own WSGI application behind a check of who asks."""
 
 from __future__ import annotations
 
 import logging
 import socket
 import ssl
-from functools import partial
-from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from threading import Lock, Thread
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit
+from wsgiref.simple_server import WSGIRequestHandler, make_server
 
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import choose_encoder
+from prometheus_client import CollectorRegistry, make_wsgi_app
+from prometheus_client.exposition import ThreadingWSGIServer
 
 from afterturn.credentials import Credentials, Place, check_access, is_loopback
 from afterturn.exits import CommandError, Exit
 
 log = logging.getLogger(__name__)
 
+Application: TypeAlias = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+Headers: TypeAlias = list[tuple[str, str]]
+
 PATH = "/metrics"
 SILENT_SECONDS = 10.0
-"""How long a client may keep a connection without a word."""
+"""How long a client may keep a connection without sending anything."""
 
 
 class MetricsServer:
-    """Answers `GET /metrics` from a thread of its own until it is closed."""
+    """A server that answers `GET /metrics` in threads of its own until it is closed."""
 
     def __init__(
         self,
@@ -35,14 +38,16 @@ class MetricsServer:
         credentials: Credentials | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """Listen at `place`; port 0 takes any that is free. Raises `CommandError` where it cannot,
-        and where other hosts could look without credentials."""
+        """Listen at `place`; port 0 takes any that is free.
+
+        Raises `CommandError` where that fails, and where other hosts could read the metrics
+        without credentials.
+        """
         check_access(place, credentials, "--credentials")
-        answer = partial(_Answer, registry=registry, credentials=credentials, lock=Lock())
-        family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
-        server_of_family = type("_Server", (_Server,), {"address_family": family})
+        application = guarded(make_wsgi_app(registry), credentials)
+        server = _Server6 if ":" in place.host else _Server
         try:
-            self._server: _Server = server_of_family((place.host, place.port), answer)
+            self._server = make_server(place.host, place.port, application, server, _Handler)
         except (OSError, OverflowError) as error:
             raise CommandError(
                 f"cannot listen on {place.host} port {place.port}: "
@@ -52,7 +57,11 @@ class MetricsServer:
         self._scheme = "http"
         if tls is not None:
             self._scheme = "https"
-            self._server.tls = tls
+            # The handshake comes with the first read, in the connection's own thread: a client may
+            # take its time for it.
+            self._server.socket = tls.wrap_socket(
+                self._server.socket, server_side=True, do_handshake_on_connect=False
+            )
         self._thread = Thread(
             target=self._server.serve_forever, name="afterturn-metrics", daemon=True
         )
@@ -73,15 +82,54 @@ class MetricsServer:
         self._thread.join()
 
     def close(self) -> None:
-        """Answer no more."""
+        """Stop answering."""
         if self._thread.ident is not None:
             self._server.shutdown()
             self._thread.join()
         self._server.server_close()
 
 
+def guarded(application: Application, credentials: Credentials | None) -> Application:
+    """Wrap `application` so that it answers those with a password only, or, without `credentials`,
+    requests that name this host; and one request at a time."""
+    lock = Lock()
+
+    def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        def start(status: str, headers: Headers) -> Any:
+            return start_response(
+                status, [*headers, ("Cache-Control", "no-store"), ("Server", "afterturn")]
+            )
+
+        refusal = _refusal(environ, credentials)
+        if refusal is not None:
+            status, headers, text = refusal
+            start(status, [("Content-Type", "text/plain; charset=utf-8"), *headers])
+            return [text.encode()]
+        # Whoever asks more often waits: the database does not suffer for it.
+        with lock:
+            return application(environ, start)
+
+    return answer
+
+
+def _refusal(
+    environ: dict[str, Any], credentials: Credentials | None
+) -> tuple[str, Headers, str] | None:
+    """Return the answer to a request that is not served; None for one that is."""
+    if credentials is not None:
+        if not credentials.admit(environ.get("HTTP_AUTHORIZATION")):
+            challenge = ("WWW-Authenticate", 'Basic realm="afterturn", charset="UTF-8"')
+            return "401 Unauthorized", [challenge], "A name and a password are needed.\n"
+    # A page in a browser on this host may reach it under any name but the host's own.
+    elif not is_loopback(urlsplit(f"//{environ.get('HTTP_HOST', '')}").hostname or ""):
+        return "403 Forbidden", [], "Ask by the name of this host.\n"
+    if environ["PATH_INFO"] != PATH:
+        return "404 Not Found", [], f"The metrics are at {PATH}.\n"
+    return None
+
+
 def tls_context(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
-    """TLS with that certificate and its key, both PEM files; None without them.
+    """Return TLS with that certificate and its key, both PEM files; None without them.
 
     Raises `CommandError` where they cannot be used.
     """
@@ -101,80 +149,18 @@ def tls_context(certificate: Path | None, key: Path | None) -> ssl.SSLContext | 
     return context
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    tls: ssl.SSLContext | None = None
-
-    def finish_request(self, request: object, client_address: object) -> None:
-        # In the connection's own thread, since a client may take its time for the handshake.
-        connection: socket.socket = request  # type: ignore[assignment] # TCP, so always a socket
-        connection.settimeout(SILENT_SECONDS)
-        if self.tls is None:
-            super().finish_request(connection, client_address)
-            return
-        with self.tls.wrap_socket(connection, server_side=True) as secured:
-            super().finish_request(secured, client_address)
-
+class _Server(ThreadingWSGIServer):
     def handle_error(self, _request: object, _client_address: object) -> None:
         # A client that goes away is no fault of ours.
         log.debug("a request for metrics broke off", exc_info=True)
 
 
-class _Answer(BaseHTTPRequestHandler):
-    server_version = "afterturn"
-    sys_version = ""
+class _Server6(_Server):
+    address_family = socket.AF_INET6
 
-    def __init__(
-        self,
-        *connection: object,
-        registry: CollectorRegistry,
-        credentials: Credentials | None,
-        lock: Lock,
-    ) -> None:
-        self._registry = registry
-        self._credentials = credentials
-        self._lock = lock
-        super().__init__(*connection)  # type: ignore[arg-type] # what the server hands on
 
-    def do_GET(self) -> None:
-        if not self._may_look():
-            return
-        if urlsplit(self.path).path != PATH:
-            self._say(HTTPStatus.NOT_FOUND, f"The metrics are at {PATH}.\n")
-            return
-        encode, content_type = choose_encoder(self.headers.get("Accept", ""))
-        # One scrape at a time: who asks more often waits, the database does not suffer for it.
-        with self._lock:
-            body = encode(self._registry)
-        self.send_response(HTTPStatus.OK)
-        self.send_header("Content-Type", content_type)
-        self._end(body)
+class _Handler(WSGIRequestHandler):
+    timeout = SILENT_SECONDS
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as in the base class
         log.debug(format, *args)
-
-    def _may_look(self) -> bool:
-        if self._credentials is not None:
-            if self._credentials.admit(self.headers.get("Authorization")):
-                return True
-            self.send_response(HTTPStatus.UNAUTHORIZED)
-            self.send_header("WWW-Authenticate", 'Basic realm="afterturn", charset="UTF-8"')
-            self._end(b"A name and a password are needed.\n")
-            return False
-        # A page in a browser on this host may call itself anything but not this host.
-        host = urlsplit(f"//{self.headers.get('Host', '')}").hostname or ""
-        if is_loopback(host):
-            return True
-        self._say(HTTPStatus.FORBIDDEN, "Ask by the name of this host.\n")
-        return False
-
-    def _say(self, status: HTTPStatus, text: str) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", "text/plain; charset=utf-8")
-        self._end(text.encode())
-
-    def _end(self, body: bytes) -> None:
-        self.send_header("Content-Length", str(len(body)))
-        self.send_header("Cache-Control", "no-store")
-        self.end_headers()
-        self.wfile.write(body)

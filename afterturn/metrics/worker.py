@@ -17,7 +17,7 @@ from prometheus_client import (
 )
 
 from afterturn.metrics.catalogue import WORKER_JOBS, WORKER_RUNNING, WORKER_SECONDS
-from workers.tally import TRY_BOUNDS_MS
+from workers.telemetry.tally import TRY_BOUNDS_MS
 
 
 class WorkerMetrics:

@@ -14,14 +14,14 @@ from producers.importing.source import SourceRow, SourceSession
 from storage import bulk_runs, jobs
 from storage.bulk_runs import Filters, RunState
 from storage.engine import Database
-from tasks.ring import ring
+from tasks.publishing import notify
 from tests.benchmarks.crew import THREADS, WORKERS, Crew, crew
 from tests.benchmarks.figure import Figure
 from tests.benchmarks.scale import Scale
 from tests.benchmarks.stage import Stage
 from tests.conversations import turn
-from workers import recompaction
 from workers.limits import DEFAULT_WINDOW
+from workers.scans import recompaction
 from workers.settings import WorkerSettings
 
 MOST_RATIO = 2.0
@@ -107,11 +107,11 @@ def _begin(database: Database) -> int:
 
 
 def _go_on(workers: Crew, database: Database) -> None:
-    recompaction.feed(database, actor=_ACTOR)
+    recompaction.refill(database, actor=_ACTOR)
     # As many as were rung for at the time when nobody else wanted anything.
     with database.write() as connection:
         due = jobs.ring_bulk(connection, database, at_once=_AT_ONCE)
-    ring(workers.app, due)
+    notify(workers.app, due)
 
 
 def _compacted(workers: Crew, session: Session) -> float:

@@ -115,7 +115,7 @@ def _counter(url: str, redis_url: str, database: str) -> Iterator[_Counter]:
         gateway = opened.enter_context(Gateway(Settings(database_url=url, broker_url=redis_url)))
         hand = opened.enter_context(closing(hand_written(database, url)))
         app = opened.enter_context(closing(Celery("by-hand", set_as_current=False)))
-        app.conf.update(celery_settings(redis_url, ringing_only=True))
+        app.conf.update(celery_settings(redis_url, notify_only=True))
         broker = opened.enter_context(redis.Redis.from_url(redis_url))
         broker.delete(TURNS)
         yield _Counter(play, gateway, hand, app, broker, count())

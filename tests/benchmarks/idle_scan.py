@@ -15,8 +15,8 @@ from tests.benchmarks.stage import DATABASES, Stage
 from tests.benchmarks.summariser import InstantSummariser
 from tests.benchmarks.timing import Measured, by_turns, milliseconds
 from tests.play import playing
-from workers.idle import IdleScan, scan_idle
 from workers.runtime.context import Workshop
+from workers.scans.idle import IdleScan, scan_idle
 
 MOST_RATIO = 2.0
 _IDLE_SECONDS = 3600.0
@@ -92,7 +92,7 @@ def _scanning(shop: Workshop, sessions: int, idle: int) -> Measured:
     def measured() -> tuple[float]:
         found: list[IdleScan] = []
         took = milliseconds(lambda: found.append(scan_idle(shop)))
-        assert found == [IdleScan(looked_at=idle, due=idle)], f"{found} instead of {idle}"
+        assert found == [IdleScan(checked=idle, enqueued=idle)], f"{found} instead of {idle}"
         _become_idle(shop.database, sessions // idle)
         return (took,)
 

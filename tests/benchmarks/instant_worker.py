@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from celery import Celery
 
-from tasks.application import ProcessWorkshop
+from tasks.application import ProcessContext
 from tests.benchmarks.summariser import InstantSummariser
 from tests.worker_program import run
 from workers.runtime.context import Workshop
@@ -21,7 +21,7 @@ from workers.runtime.context import Workshop
 NOTHING = "benchmark.nothing"
 
 
-class InstantWorkshop(ProcessWorkshop):
+class InstantWorkshop(ProcessContext):
     """The workshop of a process, with an instant summariser."""
 
     def _make(self) -> Workshop:

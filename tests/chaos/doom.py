@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from tasks.application import ProcessWorkshop
+from tasks.application import ProcessContext
 from workers.runtime.context import Workshop
 
 POINTS = (
@@ -23,10 +23,10 @@ POINTS = (
 """Where the jobs call `Workshop.reach`; `before-commit` lies inside of a transaction."""
 
 
-def doomed_workshop(order: Path) -> type[ProcessWorkshop]:
+def doomed_workshop(order: Path) -> type[ProcessContext]:
     """A workshop whose jobs obey the file `order`: `SIGKILL before-commit` or the like."""
 
-    class DoomedWorkshop(ProcessWorkshop):
+    class DoomedWorkshop(ProcessContext):
         def _make(self) -> Workshop:
             return replace(super()._make(), reach=_obeying(order))
 

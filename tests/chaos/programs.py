@@ -42,7 +42,7 @@ class Programs:
             "compression": COMPRESSION,
             "auxiliary": {"compression": model},
             "worker": {"concurrency": 4, "lease_seconds": self.form.lease_seconds},
-            "schedule": {"reconcile_seconds": 1.0, "sweep_seconds": 5.0},
+            "schedule": {"reconcile_seconds": 1.0, "orphans_seconds": 5.0},
         }
         self._config.write_text(yaml.safe_dump(settings))
 

@@ -36,7 +36,7 @@ def invent_rings(url: str, database: Database, rng: Random) -> None:
     with suppress(StorageError):
         jobs = rows_of(database, "SELECT id, kind, queue FROM jobs")
         app = Celery("chaos", set_as_current=False)
-        app.conf.update(celery_settings(url, ringing_only=True))
+        app.conf.update(celery_settings(url, notify_only=True))
         with app, suppress(Exception):
             for number, kind, queue in rng.choices(jobs, k=_INVENTED) if jobs else ():
                 unknown = 10**9 * (rng.random() < 0.1)

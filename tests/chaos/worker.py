@@ -48,7 +48,7 @@ def _run_embedded(doom: Path) -> None:
     logging.basicConfig(level=logging.INFO)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     # The one thing of it that a program from outside cannot choose.
-    vars(embedded)["ProcessWorkshop"] = doomed_workshop(doom)
+    vars(embedded)["ProcessContext"] = doomed_workshop(doom)
     worker = embedded.EmbeddedWorker(SettingsSource.following())
     try:
         worker.start()

@@ -30,9 +30,9 @@ from tests.model_server import ModelServer
 from tests.processes import Processes
 from tests.stored_jobs import AGAIN_MS, LEASE_MS, Worker
 from tests.stored_session import StoredSession
-from workers.reconcile import reconcile
 from workers.runtime.context import Workshop
 from workers.runtime.jobs import Worked, work_next
+from workers.scans.reconcile import reconcile
 from workers.settings import Settings, SettingsSource, WorkerSettings
 from workers.summariser.extractive.local import LocalSummariser
 

@@ -511,7 +511,7 @@ def test_a_worker_takes_jobs_from_the_broker_and_is_seen_by_the_doctor(
     workers = {c["check"]: c for c in invoke("doctor", "--json").document["checks"]}["workers"]
     assert workers["status"] == "warn"
     assert "afterturn-" in workers["detail"]
-    assert "nobody works batch, prune, upkeep" in workers["detail"]
+    assert "nobody works batch, prune, maintenance" in workers["detail"]
     child.terminate()
     assert child.wait(bound(20)) == 0
     assert "turns.finalize" in child.output

@@ -24,9 +24,9 @@ from tests.stored_jobs import Worker
 from tests.stored_session import StoredSession
 from tests.waiting import bound
 from tests.workplace import desk
-from workers.reconcile import reconcile
 from workers.runtime.context import Workshop
 from workers.runtime.jobs import Worked, work_next
+from workers.scans.reconcile import reconcile
 from workers.settings import SettingsSource, load_settings
 from workers.summariser.extractive.local import LocalSummariser
 

@@ -141,10 +141,10 @@ def test_the_reconciler_rings_for_what_nobody_rang_for(sqlite_url: str, redis_ur
 
 FORK = """
 import os
-from tasks.application import ProcessWorkshop
+from tasks.application import ProcessContext
 from workers.settings import SettingsSource
 
-shop = ProcessWorkshop(SettingsSource.following())
+shop = ProcessContext(SettingsSource.following())
 mine = shop()
 child = os.fork()
 theirs = shop()

@@ -189,7 +189,7 @@ def test_a_pass_that_is_repeated_says_of_which_session_why_and_when(watched: Wat
 
 def test_queues_and_who_works_them_are_shown(watched: Watched) -> None:
     lengths = json.loads(watched.get("/api/queues/length")[1])["active_queues"]
-    assert {"turns", "micro", "batch", "upkeep"} <= {queue["name"] for queue in lengths}
+    assert {"turns", "micro", "batch", "maintenance"} <= {queue["name"] for queue in lengths}
     workers = json.loads(watched.get("/api/workers?refresh=1")[1])
     [worker] = workers.values()
     assert {"turns", "micro"} <= {queue["name"] for queue in worker["active_queues"]}
@@ -211,7 +211,7 @@ def test_a_person_sees_what_ran_for_whom_and_why_it_is_repeated(
     assert EVIL not in detail
     assert "Retry(Retry" not in detail
     queues = browser.text(watched.url("/broker"))
-    assert all(name in queues for name in ("turns", "micro", "batch", "upkeep"))
+    assert all(name in queues for name in ("turns", "micro", "batch", "maintenance"))
     workers = browser.text(watched.url("/workers"))
     assert "live@" in workers
     for page, name in (

@@ -18,7 +18,7 @@ from storage import sessions, signals
 from storage.engine import Database
 from storage.signals import from_json
 from tasks.names import signal_channel
-from tasks.push import publish
+from tasks.publishing import publish_signals
 from tests.gateways import gateway_on, url_of
 from tests.servers import RedisServer
 from tests.stored_session import on_postgresql
@@ -217,13 +217,13 @@ class TestPushing:
                 wait_until(lambda: subscribers(redis_url, owner) == 1, "the subscription")
                 for number in range(3):
                     signal = emit(database, session, number=number)
-                    assert publish(redis_url, [signal]) == 1
+                    assert publish_signals(redis_url, [signal]) == 1
                     wait_until(partial(heard.__contains__, signal), "the push")
                 # What nobody pushed comes with the next push, and one that is repeated is nothing.
                 silent = emit(database, session)
-                publish(redis_url, [signal])
+                publish_signals(redis_url, [signal])
                 last = emit(database, session)
-                publish(redis_url, [last, last])
+                publish_signals(redis_url, [last, last])
                 wait_until(lambda: last in heard, "the last signal")
             assert [s.facts.get("number") for s in heard] == [0, 1, 2, None, None]
             assert heard[3:] == [silent, last]
@@ -238,7 +238,7 @@ class TestPushing:
         with redis.Redis.from_url(redis_url) as client, client.pubsub() as channels:
             channels.subscribe(signal_channel(owner))
             wait_until(lambda: subscribers(redis_url, owner) == 1, "the subscription")
-            assert publish(redis_url, [quiet, loud]) == 1
+            assert publish_signals(redis_url, [quiet, loud]) == 1
             pushed: list[Any] = []
             wait_until(lambda: received(channels, pushed), "the push")
         assert from_json(pushed[0]) == loud
@@ -264,7 +264,7 @@ class TestPushing:
             with listening(gateway, poll_seconds=SLOW_POLL) as heard:
                 wait_until(lambda: subscribers(redis_url, name) == 1, "the subscription")
                 signal = emit(database, session)
-                assert publish(redis_url, [signal]) == 1
+                assert publish_signals(redis_url, [signal]) == 1
                 wait_until(lambda: heard == [signal], "the signal")
 
     @pytest.mark.parametrize(
@@ -275,7 +275,7 @@ class TestPushing:
     ) -> None:
         signal = emit(database, session)
         started = time.monotonic()
-        assert publish(broker_url, [signal]) == 0
+        assert publish_signals(broker_url, [signal]) == 0
         assert time.monotonic() - started < bound(2)
 
     def test_that_stops_only_means_that_signals_are_polled(
@@ -287,7 +287,7 @@ class TestPushing:
                 wait_until(lambda: subscribers(own_redis.url, "local") == 1, "the subscription")
                 own_redis.kill()
                 signals_ = [emit(database, session) for _ in range(3)]
-                assert publish(own_redis.url, signals_) == 0
+                assert publish_signals(own_redis.url, signals_) == 0
                 wait_until(lambda: heard == signals_, "the signals")
 
 

@@ -15,9 +15,9 @@ from tests.conversations import turn
 from tests.play import Turn, playing
 from tests.stored_jobs import Worker
 from tests.stored_session import StoredSession
-from workers.log_lines import LOG_LINES, LogEvent
 from workers.runtime.jobs import Crashed, work
 from workers.runtime.run_log import log_discarded
+from workers.telemetry.log_lines import LOG_LINES, LogEvent
 
 FIELDS = {line.event.value: set(line.fields) for line in LOG_LINES}
 CANARY = "xylophone-canary"

@@ -32,8 +32,8 @@ from tests.gateways import rows_of, url_of
 from tests.stored_jobs import Worker
 from tests.stored_session import StoredSession, later
 from workers.counting import count_tries
-from workers.retention import forget
 from workers.runtime.context import Workshop
+from workers.scans.retention import delete_expired
 from workers.settings import RetentionSettings, Settings, SettingsSource
 from workers.summariser.extractive.local import LocalSummariser
 
@@ -219,7 +219,7 @@ def test_counters_never_shrink_when_records_are_deleted(
         database_url=url_of(database), retention=RetentionSettings(attempts_days=30)
     )
     at = later(database, 31 * DAY)
-    gone = forget(Workshop(at, SettingsSource.fixed(settings), LocalSummariser()))
+    gone = delete_expired(Workshop(at, SettingsSource.fixed(settings), LocalSummariser()))
     assert gone.attempts == 3
     after = scraped(database)
     counters = [metric.name for metric in METRICS if metric.type is Type.COUNTER]
@@ -308,6 +308,17 @@ def test_without_a_password_only_this_host_by_its_own_name_is_answered() -> None
         assert status(connection, Host="localhost:9464") == 200
         # What a page in a browser of this host would ask, once its name leads here.
         assert status(connection, Host="rebound.example") == 403
+
+
+def test_an_answer_says_little_of_its_server_and_is_kept_by_nobody() -> None:
+    with serving() as connection:
+        connection.request("GET", "/metrics")
+        answer = connection.getresponse()
+        answer.read()
+        assert answer.getheader("Server") == "afterturn"
+        assert answer.getheader("Cache-Control") == "no-store"
+        connection.request("POST", "/metrics")
+        assert connection.getresponse().status == 405
 
 
 def test_other_hosts_are_never_let_in_without_a_password() -> None:

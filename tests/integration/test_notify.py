@@ -15,15 +15,15 @@ import redis
 from producers import Gateway, Notifier, Session, notify
 from storage.engine import Database, open_database
 from storage.jobs import DueJob, JobKind
+from tasks import publishing
 from tasks.application import make_app
 from tasks.names import FINALIZE, QUEUES
-from tasks.ring import ring
 from tests.conversations import turn
 from tests.gateways import gateway_on, migrated, rows_of
 from tests.servers import RedisServer
 from tests.waiting import bound, wait_until
-from workers.reconcile import RING_AGAIN_MS, reconcile
 from workers.runtime.context import Workshop
+from workers.scans.reconcile import NOTIFY_AGAIN_MS, reconcile
 from workers.settings import Settings, SettingsSource
 from workers.summariser.extractive.local import LocalSummariser
 
@@ -74,13 +74,13 @@ def finish_turns(gateway: Gateway, sessions: list[Session], turns: int) -> list[
 def notify_later(url: str, broker_url: str) -> int:
     """Notify what is due as the reconciler does once a notification counts as lost."""
     settings = Settings(database_url=url, broker_url=broker_url)
-    later = open_database(url, offset_ms=RING_AGAIN_MS + 1000)
+    later = open_database(url, offset_ms=NOTIFY_AGAIN_MS + 1000)
     app = make_app(broker_url, lambda: shop)
     shop = Workshop(
         database=later, settings=SettingsSource.fixed(settings), summariser=LocalSummariser()
     )
     try:
-        return ring(app, reconcile(shop))
+        return publishing.notify(app, reconcile(shop))
     finally:
         app.close()
         later.close()

@@ -18,11 +18,11 @@ from tests.gateways import rows_of, url_of
 from tests.interrupting import Interrupting
 from tests.stored_session import StoredSession, later
 from tests.workplace import DESK, Killed, desk
-from workers import recompaction
-from workers.recompaction import RunStateError, feed
-from workers.reconcile import reconcile
 from workers.runtime.context import Workshop
 from workers.runtime.jobs import Worked, work_next
+from workers.scans import recompaction
+from workers.scans.recompaction import RunStateError, refill
+from workers.scans.reconcile import reconcile
 from workers.settings import CompressionSettings, Settings, SettingsSource, WorkerSettings
 from workers.summariser.contract import ErrorClass, Reply, SummariserError, SummaryRequest
 from workers.summariser.extractive.local import LocalSummariser
@@ -143,21 +143,21 @@ def test_no_more_are_under_way_than_the_run_allows(database: Database) -> None:
     sessions_of(database, 6)
     run = begin(database, at_once=2)
     for _ in range(3):
-        feed(database, actor=WHO)
+        refill(database, actor=WHO)
     assert tally(database, run).asked == 2
 
 
 def test_a_pace_is_kept_whoever_feeds(database: Database) -> None:
     sessions_of(database, 6)
     run = begin(database, at_once=6, pace_ms=20_000)
-    feed(database, actor=WHO)
+    refill(database, actor=WHO)
     assert tally(database, run).asked == 1
-    feed(later(database, 9_000), actor=WHO)
+    refill(later(database, 9_000), actor=WHO)
     assert tally(database, run).asked == 1
-    feed(later(database, 10_500), actor=WHO)
+    refill(later(database, 10_500), actor=WHO)
     assert tally(database, run).asked == 2
     # What was missed is caught up for ten seconds at the most.
-    feed(later(database, 3_600_000), actor=WHO)
+    refill(later(database, 3_600_000), actor=WHO)
     assert tally(database, run).asked == 3
 
 
@@ -276,7 +276,7 @@ def test_a_job_that_is_open_already_serves_the_run_too(database: Database) -> No
     (old,) = sessions_of(database, 1)
     live = old.make_due(JobKind.BATCH, queue="batch", trigger=Trigger.MANUAL, strength=70)
     run = begin(database)
-    feed(database, actor=WHO)
+    refill(database, actor=WHO)
     assert rows_of(database, "SELECT job_id FROM bulk_sessions") == [(live.id,)]
     assert rows_of(database, "SELECT queue FROM jobs") == [("batch",)]
     work_off(shop_on(database))
@@ -297,7 +297,7 @@ def test_a_session_that_goes_away_meanwhile_keeps_nobody_waiting(database: Datab
 def test_live_work_of_a_session_goes_before_bulk_work(database: Database) -> None:
     (old,) = sessions_of(database, 1)
     begin(database)
-    feed(database, actor=WHO)
+    refill(database, actor=WHO)
     with database.write() as connection:
         sessions.lock(connection, old.key)
         jobs.make_due(

@@ -18,8 +18,8 @@ from tests.counting import counted
 from tests.gateways import contents, rows_of, url_of
 from tests.stored_jobs import Worker
 from tests.stored_session import StoredSession, later
-from workers.retention import Forgotten, forget
 from workers.runtime.context import Workshop
+from workers.scans.retention import Deleted, delete_expired
 from workers.settings import RetentionSettings, Settings, SettingsSource
 from workers.summariser.extractive.local import LocalSummariser
 
@@ -33,11 +33,11 @@ NUMBERS = (
 )
 
 
-def forget_after(database: Database, days: float, **settings: Any) -> Forgotten:
+def forget_after(database: Database, days: float, **settings: Any) -> Deleted:
     """What is forgotten that many days from now."""
     found = Settings(database_url=url_of(database), retention=RetentionSettings(**settings))
     at = later(database, int(days * DAY))
-    return forget(Workshop(at, SettingsSource.fixed(found), LocalSummariser()))
+    return delete_expired(Workshop(at, SettingsSource.fixed(found), LocalSummariser()))
 
 
 def left(database: Database, table: str) -> int:
@@ -64,18 +64,18 @@ def session(database: Database) -> StoredSession:
 @pytest.mark.parametrize(
     ("days", "forgotten"),
     [
-        (0.5, Forgotten()),
-        (1, Forgotten(answers=1, slots=1)),
-        (7, Forgotten(jobs=1, answers=1, slots=1)),
-        (30, Forgotten(jobs=1, signals=1, answers=1, slots=1)),
-        (90, Forgotten(jobs=1, attempts=1, signals=1, answers=1, slots=1)),
+        (0.5, Deleted()),
+        (1, Deleted(answers=1, slots=1)),
+        (7, Deleted(jobs=1, answers=1, slots=1)),
+        (30, Deleted(jobs=1, signals=1, answers=1, slots=1)),
+        (90, Deleted(jobs=1, attempts=1, signals=1, answers=1, slots=1)),
     ],
 )
 def test_each_kind_has_its_time(
-    database: Database, session: StoredSession, days: float, forgotten: Forgotten
+    database: Database, session: StoredSession, days: float, forgotten: Deleted
 ) -> None:
     assert forget_after(database, days) == forgotten
-    assert forget_after(database, days) == Forgotten()
+    assert forget_after(database, days) == Deleted()
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_many_are_forgotten_in_pages_past_those_that_stay(database: Database) ->
                 " FROM numbers"
             )
         )
-    assert forget_after(database, 0) == Forgotten(jobs=450, answers=450)
+    assert forget_after(database, 0) == Deleted(jobs=450, answers=450)
     assert (left(database, "jobs"), left(database, "answers")) == (450, 0)
 
 
@@ -187,6 +187,6 @@ def test_what_is_young_is_hardly_read(database: Database, session: StoredSession
             )
         )
     with counted(database) as work:
-        assert forget_after(database, 0) == Forgotten()
+        assert forget_after(database, 0) == Deleted()
     assert work.statements <= 10
     assert work.rows_written == 0

@@ -10,14 +10,13 @@ import pytest
 from celery import Celery
 from sqlalchemy import text as sql
 
-from schedules.clock import Clock
-from schedules.entries import entries
+from schedules.schedule import Clock, entries
 from storage import queue_states, slots
 from storage.engine import Database
 from tasks.application import make_app
 from tasks.embedded import EmbeddedWorker
-from tasks.names import FORGET, RECONCILE, SCAN_IDLE, SWEEP, TEND, UPKEEP
-from tasks.upkeep import tick
+from tasks.maintenance import tick
+from tasks.names import DATABASE, MAINTENANCE, RECONCILE, RECOVER_ORPHANS, RETENTION, SCAN_IDLE
 from tests.conversations import turn
 from tests.gateways import gateway_on, migrated, rows_of, url_of
 from tests.integration.test_workers import Host, end, open_jobs, wait_until_quiet
@@ -59,7 +58,10 @@ def test_a_tick_is_done_once(database: Database, app: Celery) -> None:
 
 def test_a_tick_of_each_entry_does_what_it_is_for(database: Database, app: Celery) -> None:
     def found(play: Play) -> dict[str, str]:
-        return {name: tick(app, play.shop, name, None) for name in (SWEEP, SCAN_IDLE, FORGET)}
+        return {
+            name: tick(app, play.shop, name, None)
+            for name in (RECOVER_ORPHANS, SCAN_IDLE, RETENTION)
+        }
 
     with playing(url_of(database), **IDLE) as play:
         for number in range(12):
@@ -67,26 +69,26 @@ def test_a_tick_of_each_entry_does_what_it_is_for(database: Database, app: Celer
         play.work_off()
         with database.write() as connection:
             connection.execute(sql("UPDATE sessions SET decided_turns = 0"))
-        assert found(play) == {SWEEP: "1", SCAN_IDLE: "0", FORGET: "0"}
+        assert found(play) == {RECOVER_ORPHANS: "1", SCAN_IDLE: "0", RETENTION: "0"}
         unrung = "SELECT id FROM jobs WHERE state = 'due' AND rung_at IS NULL"
         assert rows_of(database, unrung) == []
         play.work_off()
     with playing(url_of(database), offset_ms=HOUR, **IDLE) as play:
-        assert found(play) == {SWEEP: "0", SCAN_IDLE: "1", FORGET: "0"}
+        assert found(play) == {RECOVER_ORPHANS: "0", SCAN_IDLE: "1", RETENTION: "0"}
         play.work_off()
     with playing(url_of(database), offset_ms=400 * 24 * HOUR, **IDLE) as play:
-        assert int(found(play)[FORGET]) > 0
-        assert int(tick(app, play.shop, TEND, None)) >= 0
+        assert int(found(play)[RETENTION]) > 0
+        assert int(tick(app, play.shop, DATABASE, None)) >= 0
 
 
-def test_while_upkeep_is_paused_only_lost_rings_are_looked_for(
+def test_while_maintenance_is_paused_only_lost_notifications_are_looked_for(
     database: Database, app: Celery
 ) -> None:
     with playing(url_of(database), **IDLE) as play:
         play.say(play.gateway.open_session("s"), Turn(turn(0), []))
         with database.write() as connection:
-            queue_states.pause(connection, database, [UPKEEP])
-        for name in (SWEEP, SCAN_IDLE, FORGET, TEND):
+            queue_states.pause(connection, database, [MAINTENANCE])
+        for name in (RECOVER_ORPHANS, SCAN_IDLE, RETENTION, DATABASE):
             assert tick(app, play.shop, name, 3600.0) == "paused"
         assert taken(database) == {}
         assert tick(app, play.shop, RECONCILE, 3600.0) == "1"
@@ -95,7 +97,7 @@ def test_while_upkeep_is_paused_only_lost_rings_are_looked_for(
 def test_two_beats_tick_as_often_as_one(
     sqlite_url: str, redis_url: str, processes: Processes, tmp_path: Path
 ) -> None:
-    every = {"reconcile_seconds": 1.0, "sweep_seconds": 2.0}
+    every = {"reconcile_seconds": 1.0, "orphans_seconds": 2.0}
     host = Host(processes, tmp_path, sqlite_url, redis_url, schedule=every)
     with migrated(sqlite_url) as database:
         worker = host.start_worker("one")
@@ -109,10 +111,10 @@ def test_two_beats_tick_as_often_as_one(
         end(beats[0])
         end(beats[1], worker)
         # Each tick has one row, and what a second message for it came to is in the log.
-        ticks = worker.output.count("upkeep.reconcile")
+        ticks = worker.output.count("maintenance.reconcile")
         assert ticks > taken(database)[RECONCILE]
         assert "done already" in worker.output
-        assert taken(database)[SWEEP] <= taken(database)[RECONCILE]
+        assert taken(database)[RECOVER_ORPHANS] <= taken(database)[RECONCILE]
 
 
 @pytest.mark.parametrize("pool", [None, "threads", "prefork"])
@@ -154,7 +156,7 @@ def test_the_clock_of_a_process_ticks_at_its_start_and_from_then_on(database: Da
         names = {entry.task for entry in entries(schedule)}
         wait_until(lambda: set(taken(database)) == names, "everything ran at the start")
         wait_until(lambda: taken(database)[RECONCILE] >= 3, "the reconciler ran again")
-        assert taken(database)[FORGET] <= 2
+        assert taken(database)[RETENTION] <= 2
     finally:
         clock.stop()
         worker.stop()

@@ -23,8 +23,8 @@ from tests.model_server import ModelServer
 from tests.play import Play, playing
 from tests.stored_session import later
 from tests.workplace import Workplace, desk
-from workers.retention import forget
-from workers.sweep import RESTED, SWEPT, Swept, sweep
+from workers.scans.orphans import COOLDOWN_OVER, ORPHANED, Orphans, recover_orphans
+from workers.scans.retention import delete_expired
 from workers.triggers import Trigger
 
 pytestmark = pytest.mark.both_databases
@@ -73,18 +73,18 @@ class TestTurns:
         case = Case(play)
         case.say(12)
         forget_jobs(play.database)
-        assert sweep(play.shop) == Swept(undecided=1)
-        assert open_jobs(play.database) == {"turn": SWEPT}
+        assert recover_orphans(play.shop) == Orphans(undecided=1)
+        assert open_jobs(play.database) == {"turn": ORPHANED}
         assert case.decide() == {"micro": "micro"}
-        assert sweep(play.shop) == Swept()
+        assert recover_orphans(play.shop) == Orphans()
 
     def test_that_have_a_job_are_left_to_it(self, play: Play) -> None:
         case = Case(play)
         case.say(12)
-        assert sweep(play.shop) == Swept()
+        assert recover_orphans(play.shop) == Orphans()
         assert open_jobs(play.database) == {"turn": "turn"}
         case.decide()
-        assert sweep(play.shop) == Swept()
+        assert recover_orphans(play.shop) == Orphans()
 
     def test_whose_job_was_given_up_are_left_alone_until_there_is_another_turn(
         self, play: Play
@@ -92,15 +92,17 @@ class TestTurns:
         case = Case(play)
         case.say()
         give_up(play, JobKind.TURN)
-        assert sweep(play.shop) == Swept()
+        assert recover_orphans(play.shop) == Orphans()
         # An operator who throws it away does not want it back either, however long ago it was.
         drop_all(play.database)
-        assert sweep(play.shop) == Swept()
-        assert forget(replace(play.shop, database=later(play.database, 365 * DAY))).jobs == 0
-        assert sweep(play.shop) == Swept()
+        assert recover_orphans(play.shop) == Orphans()
+        assert (
+            delete_expired(replace(play.shop, database=later(play.database, 365 * DAY))).jobs == 0
+        )
+        assert recover_orphans(play.shop) == Orphans()
         with play.database.write() as connection:
             connection.execute(sql("UPDATE jobs SET failed_last_at = failed_first_at - 60000"))
-        assert sweep(play.shop) == Swept(undecided=1)
+        assert recover_orphans(play.shop) == Orphans(undecided=1)
 
     def test_of_before_the_upgrade_count_as_decided(self, play: Play) -> None:
         case = Case(play)
@@ -108,10 +110,10 @@ class TestTurns:
         forget_jobs(play.database)
         with play.database.write() as connection:
             connection.execute(sql("UPDATE sessions SET decided_turns = NULL"))
-        assert sweep(play.shop) == Swept()
+        assert recover_orphans(play.shop) == Orphans()
         case.say()
         forget_jobs(play.database)
-        assert sweep(play.shop) == Swept(undecided=1)
+        assert recover_orphans(play.shop) == Orphans(undecided=1)
 
     def test_that_come_while_it_is_decided_are_not_taken_for_decided(
         self, database: Database
@@ -125,7 +127,7 @@ class TestTurns:
             case.say()
             case.decide()
             forget_jobs(database)
-            assert sweep(play.shop) == Swept(undecided=1)
+            assert recover_orphans(play.shop) == Orphans(undecided=1)
 
     def test_that_are_open_get_a_job_for_what_was_reported_of_them(self, play: Play) -> None:
         case = Case(play)
@@ -133,15 +135,15 @@ class TestTurns:
         case.decide()
         forget_jobs(play.database)
         case.gateway.append(case.session, [user("and now?")])
-        assert sweep(play.shop) == Swept()
+        assert recover_orphans(play.shop) == Orphans()
         usage = {"prompt_tokens": 150_000}
         for _ in range(2):
             case.gateway.append(case.session, [assistant("wait")], usage=usage)
         forget_jobs(play.database)
-        assert sweep(play.shop) == Swept(undecided=1)
+        assert recover_orphans(play.shop) == Orphans(undecided=1)
         assert case.decide() == {"batch": "after_response"}
         forget_jobs(play.database)
-        assert sweep(play.shop) == Swept()
+        assert recover_orphans(play.shop) == Orphans()
 
 
 class TestPlaceholders:
@@ -158,16 +160,16 @@ class TestPlaceholders:
         with Workplace(desk(database), model.base_url) as place:
             self.fold(place, model)
             with place.process() as shop:
-                assert sweep(shop).unhealed == 0
+                assert recover_orphans(shop).placeholders == 0
                 forget_jobs(database, "kind = 'batch'")
-                assert sweep(shop).unhealed == 1
-                assert sweep(shop).unhealed == 0
+                assert recover_orphans(shop).placeholders == 1
+                assert recover_orphans(shop).placeholders == 0
             model.always(Good())
             place.work_off()
             assert place.job() is None
             forget_jobs(database)
             with place.process() as shop:
-                assert sweep(shop).unhealed == 0
+                assert recover_orphans(shop).placeholders == 0
 
     def die(self, database: Database) -> None:
         """Let the job that is to heal it be dead."""
@@ -187,25 +189,25 @@ class TestPlaceholders:
             self.die(database)
             for _ in range(2):
                 with place.process() as shop:
-                    assert sweep(shop).unhealed == 0
+                    assert recover_orphans(shop).placeholders == 0
                 place.pass_by(DAY - MINUTE)
                 with place.process() as shop:
-                    assert sweep(shop).unhealed == 0
+                    assert recover_orphans(shop).placeholders == 0
                 place.pass_by(3 * MINUTE)
                 with place.process() as shop:
-                    assert sweep(shop).unhealed == 1
+                    assert recover_orphans(shop).placeholders == 1
                     # The one that died is closed: there is one job for it.
                     assert rows_of(database, "SELECT id FROM jobs WHERE state = 'dead'") == []
-                    assert sweep(shop).unhealed == 0
+                    assert recover_orphans(shop).placeholders == 0
                 self.die(database)
             place.pass_by(2 * DAY)
             with place.process() as shop:
-                assert sweep(shop).unhealed == 1
+                assert recover_orphans(shop).placeholders == 1
             model.always(Good())
             place.work_off()
             assert place.job() is None
             with place.process() as shop:
-                assert sweep(shop).unhealed == 0
+                assert recover_orphans(shop).placeholders == 0
 
     def test_whose_job_an_operator_has_dropped_are_left_as_they_are(
         self, database: Database, model: ModelServer
@@ -216,8 +218,8 @@ class TestPlaceholders:
             drop_all(database)
             place.pass_by(100 * DAY)
             with place.process() as shop:
-                forget(shop)
-                assert sweep(shop).unhealed == 0
+                delete_expired(shop)
+                assert recover_orphans(shop).placeholders == 0
 
 
 class TestCooldowns:
@@ -230,18 +232,18 @@ class TestCooldowns:
         # Old tool output may be pruned meanwhile (ENGINE.md §8).
         assert case.decide().keys() <= {"prune"}
         play.work_off()
-        assert sweep(play.shop) == Swept()
+        assert recover_orphans(play.shop) == Orphans()
         return case
 
     def swept_later(self, database: Database, **settings: Any) -> dict[str, str]:
         """Ten minutes later: sweep and work the turn job; gives what is open then."""
         url = url_of(database)
         with playing(url, offset_ms=10 * MINUTE, **{**SMALL, **settings}) as play:
-            assert sweep(play.shop) == Swept(rested=1)
-            assert open_jobs(database) == {"turn": RESTED}
-            assert sweep(play.shop) == Swept()
+            assert recover_orphans(play.shop) == Orphans(cooled_down=1)
+            assert open_jobs(database) == {"turn": COOLDOWN_OVER}
+            assert recover_orphans(play.shop) == Orphans()
             found = Case(play).decide()
-            assert sweep(play.shop) == Swept()
+            assert recover_orphans(play.shop) == Orphans()
             return found
 
     def test_a_session_whose_last_report_was_over_the_threshold_is_compacted(
@@ -280,7 +282,7 @@ class TestCooldowns:
             case.say()
             assert case.decide() == {"batch": "after_response"}
             forget_jobs(database)
-            assert sweep(play.shop) == Swept()
+            assert recover_orphans(play.shop) == Orphans()
 
     def test_what_openai_compacts_waits_for_a_report(self, database: Database) -> None:
         settings = {**SMALL, "codex_responses_native": True, "codex_app_server_auto": "off"}
@@ -290,7 +292,7 @@ class TestCooldowns:
             case.say(12)
             assert case.decide() == {}
         with playing(url_of(database), offset_ms=10 * MINUTE, **settings) as play:
-            assert sweep(play.shop) == Swept(rested=1)
+            assert recover_orphans(play.shop) == Orphans(cooled_down=1)
             worked = play.work_one()
             assert worked is not None
             assert worked.due == ()
@@ -307,11 +309,11 @@ class TestCooldowns:
             assert GuardName.COOLDOWN in place.guards()
             model.always(Good())
             with place.process() as shop:
-                assert sweep(shop).rested == 0
+                assert recover_orphans(shop).cooled_down == 0
             assert place.work() == []
             place.pass_by(place.guards()[GuardName.COOLDOWN].left_ms + 1)
             with place.process() as shop:
-                assert sweep(shop).rested == 1
+                assert recover_orphans(shop).cooled_down == 1
             made = [outcome.outcome for _ in range(3) for outcome in place.work()]
             # Old tool output may be looked at first (ENGINE.md §8).
             assert [one for one in made if one is not Outcome.NOTHING_DUE] == [Outcome.COMPACTED]
@@ -323,7 +325,7 @@ def test_nothing_to_do_takes_no_write_lock(play: Play) -> None:
     case.say(12)
     play.work_off()
     with counted(play.database) as work:
-        sweep(play.shop)
+        recover_orphans(play.shop)
     assert work.rows_written == 0
     assert not work.writes
 
@@ -338,6 +340,6 @@ def test_more_than_a_page_is_found(play: Play) -> None:
                 " FROM numbers"
             )
         )
-    assert sweep(play.shop) == Swept(undecided=450)
+    assert recover_orphans(play.shop) == Orphans(undecided=450)
     with play.database.write() as connection:
         assert len(jobs.ring_due(connection, play.database, again_after_ms=0, limit=1000)) == 450

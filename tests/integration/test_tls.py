@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 from http.client import BadStatusLine, HTTPConnection, HTTPSConnection
 from pathlib import Path
@@ -20,7 +21,7 @@ from storage import migrate
 from storage.engine import open_database
 from storage.errors import DatabaseUnavailable
 from storage.signals import Signal, SignalKind
-from tasks.push import publish
+from tasks.publishing import publish_signals
 from tasks.settings import celery_settings, verified
 from tests.gateways import user
 from tests.tls import Certificates, TlsProxy, make_certificates, makers
@@ -54,7 +55,7 @@ def secured(url: str, port: int, host: str, query: str, scheme: str) -> str:
 def rings(url: str) -> int:
     """Send a message and take it back."""
     app = Celery("tls", set_as_current=False)
-    app.conf.update(celery_settings(url, ringing_only=True))
+    app.conf.update(celery_settings(url, notify_only=True))
     try:
         app.send_task("turns.finalize", kwargs={"job_id": 1}, queue="turns")
         with app.connection_for_read() as connection:
@@ -72,7 +73,7 @@ def test_rings_go_over_tls(certificates: Certificates, redis_url: str) -> None:
         url = secured(redis_url, proxy.port, "localhost", query, "rediss")
         assert rings(url) == 1
         signal = Signal(1, "o", "s", SignalKind.RESET, False, {}, 0)
-        assert publish(url, [signal]) == 1
+        assert publish_signals(url, [signal]) == 1
         assert proxy.served >= 2
         assert proxy.refused == 0
 
@@ -158,6 +159,11 @@ def test_metrics_are_served_over_tls(certificates: Certificates) -> None:
         with pytest.raises((BadStatusLine, ConnectionError)):
             plain.getresponse()
         plain.close()
+        # A client that never shakes hands keeps nobody else waiting.
+        with socket.create_connection(("localhost", port), timeout=10):
+            connection.request("GET", "/metrics")
+            assert connection.getresponse().status == 200
+            connection.close()
     finally:
         server.close()
 

@@ -168,7 +168,7 @@ def test_an_error_is_in_a_trace_by_its_class_alone(
     program = f"""
 import os
 from afterturn.traces import traces
-from workers.tracing import span
+from workers.telemetry.tracing import span
 with traces(os.environ, service="x"):
     try:
         with span("job.turn", run="1.1"):
@@ -188,7 +188,7 @@ def test_nobody_traces_unless_told_to(processes: Processes, sqlite_url: str) -> 
     program = """
 import sys
 from producers import Gateway
-from workers.tracing import carrier, trace_id
+from workers.telemetry.tracing import carrier, trace_id
 with Gateway() as gateway:
     gateway.finalize_turn(gateway.open_session("s"), [{"role": "user", "content": "x"}])
 assert carrier() == {} and trace_id() is None
@@ -208,7 +208,7 @@ def test_without_opentelemetry_everything_works_and_who_asks_for_traces_is_told(
     hidden = "import sys; sys.modules['opentelemetry'] = None\n"
     program = """
 from producers import Gateway
-from workers.tracing import INSTALLED, carrier, trace_id
+from workers.telemetry.tracing import INSTALLED, carrier, trace_id
 assert not INSTALLED and carrier() == {} and trace_id() is None
 with Gateway() as gateway:
     gateway.finalize_turn(gateway.open_session("s"), [{"role": "user", "content": "x"}])

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from schedules.beat import beat_schedule
-from schedules.entries import entries
+from schedules.schedule import beat_schedule, entries
 from tasks.application import make_app
 from tasks.names import QUEUES, RECONCILE
 from workers.settings import ScheduleSettings

@@ -92,7 +92,7 @@ def test_a_transport_without_its_library_is_a_failure_that_says_what_to_install(
 
 
 def test_workers_are_missed_only_on_queues_that_have_tasks() -> None:
-    assert WORKED_QUEUES == ("turns", "micro", "batch", "prune", "upkeep")
+    assert WORKED_QUEUES == ("turns", "micro", "batch", "prune", "maintenance")
 
 
 def test_a_place_that_cannot_hold_a_database_is_found(tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ def test_every_queue_has_exactly_one_kind_of_worker() -> None:
 
 def test_live_turns_share_workers_with_nothing_that_waits_for_a_model() -> None:
     [live] = [one for one in WORKERS.values() if "turns" in option(one, "--queues").split(",")]
-    assert set(option(live, "--queues").split(",")) == {"turns", "upkeep"}
+    assert set(option(live, "--queues").split(",")) == {"turns", "maintenance"}
 
 
 @pytest.mark.parametrize("name", sorted(OURS))

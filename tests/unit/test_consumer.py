@@ -8,7 +8,7 @@ import pytest
 from kombu import Connection
 
 from tasks.application import make_app
-from tasks.consumer import Consumer, outliving
+from tasks.lifecycle import Consumer, outliving
 
 
 def _no_workshop() -> Any:
@@ -17,7 +17,7 @@ def _no_workshop() -> Any:
 
 def test_a_worker_consumes_by_it() -> None:
     app = make_app("redis://localhost:1/0", _no_workshop)
-    assert app.conf.worker_consumer == "tasks.consumer:Consumer"
+    assert app.conf.worker_consumer == "tasks.lifecycle:Consumer"
     assert issubclass(app.subclass_with_self(app.conf.worker_consumer, keep_reduce=True), Consumer)
 
 

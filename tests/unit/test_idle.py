@@ -10,7 +10,7 @@ from storage.guards import GuardName, GuardRecord
 from tests.session_records import session_record
 from workers.calibration import Calibration
 from workers.due import Restraints
-from workers.idle import Look, idle_look
+from workers.scans.idle import IdleCheck, check_idle
 from workers.settings import CompressionSettings
 
 OURS = 11
@@ -20,23 +20,29 @@ def look(
     guards: dict[GuardName, GuardRecord] | None = None,
     settings: dict[str, Any] | None = None,
     **facts: Any,
-) -> Look:
+) -> IdleCheck:
     under = Restraints(CompressionSettings(**settings or {}), guards or {}, OURS)
-    return idle_look(session_record(**facts), under)
+    return check_idle(session_record(**facts), under)
 
 
-@pytest.mark.parametrize(("tokens", "found"), [(63_999, Look.NOT_DUE), (64_000, Look.DUE)])
-def test_a_pass_is_worth_it_from_64000_tokens_on(tokens: int, found: Look) -> None:
+@pytest.mark.parametrize(
+    ("tokens", "found"), [(63_999, IdleCheck.NOT_DUE), (64_000, IdleCheck.DUE)]
+)
+def test_a_pass_is_worth_it_from_64000_tokens_on(tokens: int, found: IdleCheck) -> None:
     assert look(live_tokens=tokens) is found
 
 
-@pytest.mark.parametrize(("tokens", "found"), [(19_999, Look.NOT_DUE), (20_000, Look.DUE)])
-def test_or_from_the_threshold_on_where_that_is_lower(tokens: int, found: Look) -> None:
+@pytest.mark.parametrize(
+    ("tokens", "found"), [(19_999, IdleCheck.NOT_DUE), (20_000, IdleCheck.DUE)]
+)
+def test_or_from_the_threshold_on_where_that_is_lower(tokens: int, found: IdleCheck) -> None:
     assert look(settings={"threshold_tokens": 20_000}, live_tokens=tokens) is found
 
 
-@pytest.mark.parametrize(("tokens", "found"), [(43_999, Look.NOT_DUE), (44_000, Look.DUE)])
-def test_what_the_provider_would_count_is_what_counts(tokens: int, found: Look) -> None:
+@pytest.mark.parametrize(
+    ("tokens", "found"), [(43_999, IdleCheck.NOT_DUE), (44_000, IdleCheck.DUE)]
+)
+def test_what_the_provider_would_count_is_what_counts(tokens: int, found: IdleCheck) -> None:
     calibration = Calibration(additive=20_000, ratio=1.0, samples=1, doubt=(1.0, 0.0, 1.0)).dump()
     assert look(calibration=calibration, live_tokens=tokens) is found
 
@@ -52,7 +58,7 @@ def test_what_the_provider_would_count_is_what_counts(tokens: int, found: Look) 
 def test_what_somebody_else_compacts_and_what_has_no_room_is_left_alone(
     facts: dict[str, Any], settings: dict[str, Any]
 ) -> None:
-    assert look(settings=settings, live_tokens=100_000, **facts) is Look.NOT_DUE
+    assert look(settings=settings, live_tokens=100_000, **facts) is IdleCheck.NOT_DUE
 
 
 @pytest.mark.parametrize(
@@ -63,7 +69,7 @@ def test_what_somebody_else_compacts_and_what_has_no_room_is_left_alone(
     ],
 )
 def test_what_rests_for_a_while_is_looked_at_again(guards: dict[GuardName, GuardRecord]) -> None:
-    assert look(guards, live_tokens=100_000) is Look.HELD
+    assert look(guards, live_tokens=100_000) is IdleCheck.SUPPRESSED
 
 
 @pytest.mark.parametrize(
@@ -75,8 +81,8 @@ def test_what_rests_for_a_while_is_looked_at_again(guards: dict[GuardName, Guard
     ],
 )
 def test_what_waits_for_activity_is_not(guards: dict[GuardName, GuardRecord]) -> None:
-    assert look(guards, live_tokens=100_000) is Look.NOT_DUE
-    assert look(guards, live_tokens=10) is Look.NOT_DUE
+    assert look(guards, live_tokens=100_000) is IdleCheck.NOT_DUE
+    assert look(guards, live_tokens=10) is IdleCheck.NOT_DUE
 
 
 def test_guards_that_hold_no_more_hold_nothing() -> None:
@@ -85,4 +91,4 @@ def test_guards_that_hold_no_more_hold_nothing() -> None:
         GuardName.POOR_PASSES: GuardRecord(9, None, until_at=1, left_ms=0),
         GuardName.UNDONE: GuardRecord(0, 9),
     }
-    assert look(guards, live_tokens=100_000) is Look.DUE
+    assert look(guards, live_tokens=100_000) is IdleCheck.DUE

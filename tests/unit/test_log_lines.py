@@ -10,7 +10,7 @@ import pytest
 
 from afterturn.logs import JsonLines
 from tests.processes import PROJECT
-from workers.log_lines import LOG_LINES, Field, LogEvent, tell
+from workers.telemetry.log_lines import LOG_LINES, Field, LogEvent, log_event
 
 log = logging.getLogger("tests.lines")
 FLOORS = ("workers", "tasks", "producers", "schedules", "afterturn")
@@ -35,7 +35,7 @@ def test_a_line_names_its_event_and_its_fields(caplog: pytest.LogCaptureFixture)
         "dead": False,
         "event_id": None,
     }
-    tell(log, LogEvent.RUN_ENDED, facts)
+    log_event(log, LogEvent.RUN_ENDED, facts)
     assert caplog.records[-1].getMessage() == "run.ended run=12.3 due=2 seconds=0.250 dead=false"
     found = line(caplog)
     assert re.fullmatch(r"20\d\d-.*T.*\+00:00", str(found.pop("time")))
@@ -51,7 +51,7 @@ def test_a_line_names_its_event_and_its_fields(caplog: pytest.LogCaptureFixture)
 def test_a_name_never_looks_like_another_field_or_line(
     caplog: pytest.LogCaptureFixture, name: str
 ) -> None:
-    tell(log, LogEvent.RUN_ENDED, {"session": name})
+    log_event(log, LogEvent.RUN_ENDED, {"session": name})
     message = caplog.records[-1].getMessage()
     assert message == f"run.ended session={json.dumps(name)}"
     assert message.isascii()
@@ -80,7 +80,7 @@ def test_an_error_is_told_without_its_own_text(caplog: pytest.LogCaptureFixture)
 
 def test_nothing_is_made_of_a_line_that_nobody_wants(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
-    tell(log, LogEvent.RUN_ENDED, {"run": "1.1"})
+    log_event(log, LogEvent.RUN_ENDED, {"run": "1.1"})
     assert caplog.records == []
 
 

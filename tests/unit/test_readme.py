@@ -10,8 +10,8 @@ import pytest
 
 from afterturn.metrics import catalogue
 from tests.processes import Processes
-from workers import log_lines
 from workers.settings.describe import as_markdown, describe_settings
+from workers.telemetry import log_lines
 
 PROJECT = Path(__file__).parents[2]
 README = (PROJECT / "README.md").read_text(encoding="utf-8")

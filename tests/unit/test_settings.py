@@ -107,7 +107,7 @@ def test_workers_and_schedule_have_their_defaults() -> None:
     }
     assert ScheduleSettings().model_dump() == {
         "reconcile_seconds": 10,
-        "sweep_seconds": 60,
+        "orphans_seconds": 60,
         "idle_seconds": 60,
         "retention_seconds": 3600,
         "database_seconds": 3600,

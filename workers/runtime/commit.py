@@ -24,10 +24,10 @@ from storage.jobs import Claim, DueJob, Ended, JobKind
 from storage.outcomes import Outcome
 from storage.sessions import SessionRecord
 from storage.signals import SignalKind
-from workers import tracing
 from workers.limits import session_threshold
 from workers.runtime.answer_store import BATCH_QUESTIONS
 from workers.runtime.pass_context import PassContext, PassResult
+from workers.telemetry import tracing
 from workers.threshold import NoUsableWindowError
 
 _ALWAYS_LOUD = frozenset(

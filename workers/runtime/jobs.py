@@ -18,16 +18,16 @@ from storage.jobs import MAX_CRASHES, Claim, DueJob, Ended, JobKind
 from storage.models import BULK_QUEUE
 from storage.outcomes import Outcome
 from storage.signals import Signal
-from workers import tracing
 from workers.batch.job import batch_pass
 from workers.micro.job import micro_pass
 from workers.pruning.job import prune_pass
-from workers.recompaction import feed
-from workers.reconcile import ring_bulk
 from workers.runtime.context import Workshop
 from workers.runtime.pass_context import PassResult
 from workers.runtime.passes import MakePass, run_passes
 from workers.runtime.run_log import Run, log_crash, log_run
+from workers.scans.recompaction import refill
+from workers.scans.reconcile import notify_bulk
+from workers.telemetry import tracing
 from workers.turn import run_turns
 
 log = logging.getLogger(__name__)
@@ -139,15 +139,15 @@ def run_job(context: Workshop, claim: Claim) -> Worked | Crashed:
         except Exception as error:  # noqa: BLE001 - whatever it is, the job's row says so
             done = _record_crash(context, claim, error)
         if claim.queue == BULK_QUEUE:
-            feed(context.database, actor=context.actor)
-            done = replace(done, due=(*done.due, *ring_bulk(context)))
+            refill(context.database, actor=context.actor)
+            done = replace(done, due=(*done.due, *notify_bulk(context)))
         run = Run(claim, time.monotonic() - begun, len(done.due))
         if isinstance(done, Crashed):
             log_crash(log, run, done.error, None if done.dead else done.retry_ms)
         else:
             log_run(log, run, done.passes)
         passes = len(done.passes) if isinstance(done, Worked) else 0
-        span.tell(passes=passes, due=len(done.due))
+        span.record(passes=passes, due=len(done.due))
     return replace(done, session=claim.session, job_id=claim.job_id)
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from storage.jobs import Claim
 from storage.outcomes import CHANGED_VIEW, Outcome
-from workers.log_lines import Field, LogEvent, tell
 from workers.runtime.pass_context import PassResult
+from workers.telemetry.log_lines import Field, LogEvent, log_event
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +50,12 @@ def log_run(log: logging.Logger, run: Run, passes: Iterable[PassResult]) -> None
     outcomes: list[Outcome] = []
     for one in passes:
         outcomes.append(one.outcome)
-        tell(log, LogEvent.OUTCOME, {**run.ids, **_fields(one)})
+        log_event(log, LogEvent.OUTCOME, {**run.ids, **_fields(one)})
     # That nothing is left for one more pass says nothing of those before.
     last = [one for one in outcomes if one is not Outcome.NOTHING_DUE] or outcomes
     outcome = last[-1].value if last else "done"
     ended = {**run.ids, **run.facts, "outcome": outcome, "passes": len(outcomes)}
-    tell(log, LogEvent.RUN_ENDED, ended)
+    log_event(log, LogEvent.RUN_ENDED, ended)
 
 
 def log_crash(log: logging.Logger, run: Run, error: BaseException, retry_ms: int | None) -> None:
@@ -67,13 +67,13 @@ def log_crash(log: logging.Logger, run: Run, error: BaseException, retry_ms: int
         "dead": retry_ms is None,
         "retry_seconds": None if retry_ms is None else retry_ms / 1000,
     }
-    tell(log, LogEvent.RUN_CRASHED, fields, level=logging.ERROR)
+    log_event(log, LogEvent.RUN_CRASHED, fields, level=logging.ERROR)
 
 
 def log_discarded(log: logging.Logger, claim: Claim) -> None:
     """Log that another worker has the job by now."""
     fields = {"run": claim.run, "kind": claim.kind.value, "session": claim.session}
-    tell(log, LogEvent.RUN_DISCARDED, fields, level=logging.WARNING)
+    log_event(log, LogEvent.RUN_DISCARDED, fields, level=logging.WARNING)
 
 
 def _fields(result: PassResult) -> Mapping[str, Field]:

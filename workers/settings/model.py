@@ -66,9 +66,9 @@ class ScheduleSettings(Block):
         10,
         ge=1,
         le=_HOUR,
-        description="Pause between two searches for due jobs whose ring was lost.",
+        description="Pause between two searches for due jobs whose notification was lost.",
     )
-    sweep_seconds: Seconds = Field(
+    orphans_seconds: Seconds = Field(
         60,
         ge=1,
         le=_DAY,
@@ -92,7 +92,7 @@ class ScheduleSettings(Block):
         3600,
         ge=1,
         le=_WEEK,
-        description="Pause between two rounds of upkeep of a SQLite file: log and statistics.",
+        description="Pause between two rounds of maintenance of a SQLite file: log and statistics.",
     )
     search_seconds: Seconds = Field(
         10,

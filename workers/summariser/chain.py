@@ -7,11 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
 
-from workers import tracing
-from workers.log_lines import Field, LogEvent, tell
-
-# Loaded here so that a worker has it before it forks; a gateway loads neither.
-from workers.redaction import detectors  # noqa: F401
 from workers.settings import Settings
 from workers.settings.file import SettingsSource
 from workers.summariser.contract import (
@@ -33,6 +28,8 @@ from workers.summariser.extractive.local import LocalSummariser
 from workers.summariser.gate import Blocked, Gate, Permit
 from workers.summariser.prompts import chat_messages
 from workers.summariser.rate_limits import Limits
+from workers.telemetry import tracing
+from workers.telemetry.log_lines import Field, LogEvent, log_event
 from workers.tokens import estimate_message
 
 log = logging.getLogger(__name__)
@@ -75,7 +72,7 @@ def ask_chain(
         try:
             with tracing.span("model", endpoint=link.route, task=request.task.value) as span:
                 reply = _ask(link, request, stop, gate, permit)
-                span.tell(
+                span.record(
                     prompt_tokens=reply.prompt_tokens, completion_tokens=reply.completion_tokens
                 )
         except SummariserError as error:
@@ -85,7 +82,7 @@ def ask_chain(
                     "error_class": error.error_class.value,
                     "detail": error.detail or None,
                 }
-                tell(log, LogEvent.MODEL_FAILED, facts, level=logging.WARNING)
+                log_event(log, LogEvent.MODEL_FAILED, facts, level=logging.WARNING)
             failures.append((link, error))
             sent += error.requests
         else:

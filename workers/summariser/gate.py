@@ -11,10 +11,10 @@ from storage import endpoints
 from storage.endpoints import EndpointRecord
 from storage.engine import Database
 from storage.errors import StorageError
-from workers.log_lines import Field, LogEvent, tell
 from workers.summariser import breaker, rate_limits
 from workers.summariser.contract import ErrorClass, SummariserError
 from workers.summariser.rate_limits import Limits
+from workers.telemetry.log_lines import Field, LogEvent, log_event
 
 log = logging.getLogger(__name__)
 
@@ -148,7 +148,7 @@ def _blocked(found: EndpointRecord, limits: Limits, tokens: int) -> Blocked | No
 
 def _tell(before: EndpointRecord, after: EndpointRecord) -> None:
     if after.open_until is None and before.open_until is not None:
-        tell(log, LogEvent.BREAKER_CLOSED, {"endpoint": after.name})
+        log_event(log, LogEvent.BREAKER_CLOSED, {"endpoint": after.name})
     elif after.open_until is not None and after.open_until != before.open_until:
         facts: dict[str, Field] = {
             "endpoint": after.name,
@@ -156,4 +156,4 @@ def _tell(before: EndpointRecord, after: EndpointRecord) -> None:
             "failures": after.failures,
             "seconds": (after.open_until - after.now) / 1000,
         }
-        tell(log, LogEvent.BREAKER_OPENED, facts, level=logging.WARNING)
+        log_event(log, LogEvent.BREAKER_OPENED, facts, level=logging.WARNING)

@@ -26,13 +26,13 @@ SCOPE = "afterturn"
 @dataclass(frozen=True, slots=True)
 class Span:
     """A span that runs. `carrier` is what others need to go on from it: it is stored with a job
-    that the span makes due, and empty where nobody traces."""
+    that the span enqueues, and empty where nobody traces."""
 
     carrier: Mapping[str, str] = field(default_factory=dict)
     _span: Any = None
 
-    def tell(self, **attributes: str | int | float | bool | None) -> None:
-        """Note what came of it."""
+    def record(self, **attributes: str | int | float | bool | None) -> None:
+        """Add attributes to the span."""
         if self._span is not None:
             self._span.set_attributes(_known(attributes))
 
@@ -44,9 +44,9 @@ def span(
     caused_by: Mapping[str, str] | None = None,
     **attributes: str | int | float | bool | None,
 ) -> Iterator[Span]:
-    """A span around a block: within the one that runs, or going on from what caused it.
+    """Run the block in a span: within the current one, or going on from what caused it.
 
-    An error that passes through is noted by its class.
+    An error that passes through is recorded by its class.
     """
     if not INSTALLED:
         yield Span()
@@ -67,7 +67,7 @@ def span(
 
 
 def carrier() -> dict[str, str]:
-    """What others need to go on from the span that runs; empty where nobody traces."""
+    """Return what others need to go on from the current span; empty where nobody traces."""
     found: dict[str, str] = {}
     if INSTALLED:
         TraceContextTextMapPropagator().inject(found)
@@ -75,7 +75,7 @@ def carrier() -> dict[str, str]:
 
 
 def trace_id() -> str | None:
-    """The trace of the span that runs, as 32 hexadecimal digits."""
+    """Return the id of the current trace, as 32 hexadecimal digits."""
     if not INSTALLED:
         return None
     context = _api.get_current_span().get_span_context()

@@ -1,4 +1,4 @@
-"""What tries come to in figures: a rule from records to counts."""
+"""Counts of attempts for the metrics: a pure rule from records to figures."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ TRY_BOUNDS_MS = (10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000,
 
 ANSWER_BOUNDS_MS = (100, 250, 500, 1_000, 2_500, 5_000, 10_000, 20_000, 30_000, 60_000, 120_000,
                     300_000, 600_000)  # fmt: skip
-"""The same for answers of models; the last one is the ceiling of a call (ENGINE.md §10)."""
+"""The same for answers of models; the last one is the longest that a call may take."""
 
 
 class Figure(StrEnum):
     """What is counted, and by which labels."""
 
     TRIES = "tries"
-    """Tries, by kind, trigger and outcome."""
+    """Attempts, by kind, trigger and outcome."""
     TRY_ERRORS = "try_errors"
-    """Tries that got no summary, by kind and error class."""
+    """Attempts that got no summary, by kind and error class."""
     FREED_TOKENS = "freed_tokens"
-    """Live tokens that passes took out of views, net of what they put in, by kind (F277)."""
+    """Live tokens that passes took out of views, net of what they put in, by kind."""
     ADDED_TOKENS = "added_tokens"
     """Live tokens by which views grew where a pass put in more than it took out, by kind."""
     TRY_CLASSES = "try_classes"
-    """Tries by kind and the number of their class of duration."""
+    """Attempts by kind and the number of their class of duration."""
     TRY_MS = "try_ms"
-    """Milliseconds that tries took, by kind."""
+    """Milliseconds that attempts took, by kind."""
     REQUESTS = "requests"
     """Requests to models, by model."""
     PROMPT_TOKENS = "prompt_tokens"
     COMPLETION_TOKENS = "completion_tokens"
     """Tokens that models counted, by model."""
     MODEL_ERRORS = "model_errors"
-    """Tries that a model failed, by model and error class."""
+    """Attempts that a model failed, by model and error class."""
     ANSWER_CLASSES = "answer_classes"
-    """Tries that a model answered, by model and the number of their class of model time."""
+    """Attempts that a model answered, by model and the number of their class of model time."""
     ANSWER_MS = "answer_ms"
-    """Milliseconds of model time of those tries, by model."""
+    """Milliseconds of model time of those attempts, by model."""
 
 
 def tally(tries: Iterable[Try]) -> Counter[Series]:
-    """Count tries. A try that asked nobody is no try of a model."""
+    """Count attempts. One that asked no model is no attempt of a model."""
     counts: Counter[Series] = Counter()
     for one in tries:
         _count_try(counts, one)

@@ -1,8 +1,8 @@
-"""Bulk re-compaction: ask for the sessions of a run a few at a time, and note what came of each.
+"""Bulk re-compaction: enqueue the sessions of a run a few at a time, and record each outcome.
 
-Whoever looks goes on with it: a worker whose bulk job has ended, the reconciler, a person who
-watches. Each step is a transaction of its own, so a run may be interrupted anywhere and goes on
-where it was; no session is asked for twice.
+A worker whose bulk job has ended, the reconciler, or a person who watches refills it. Each step is
+a transaction of its own, so a run may be interrupted anywhere and goes on where it was; no session
+is enqueued twice.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from workers.batch.placeholders import ensure_replacement
 from workers.triggers import RULES, Trigger
 
 BURST_MS = 10_000
-"""What a run may catch up of its pace: nobody looks more often than that for certain."""
+"""How far a run may catch up with its pace: nothing refills it more often for certain."""
 
 GOOD = frozenset(
     {
@@ -44,64 +44,64 @@ UNTOUCHED = "untouched"
 
 
 class RunStateError(StorageError):
-    """A run cannot do what was asked of it in the state that it is in. Nothing was changed."""
+    """The run's state does not allow the request. Nothing was changed."""
 
 
-class _Asked(Enum):
+class _Enqueued(Enum):
     YES = auto()
     TAKEN = auto()
     NOT_NOW = auto()
 
 
-def feed(database: Database, *, actor: str) -> int:
-    """Go on with the run that is under way; gives how many sessions were asked for now.
+def refill(database: Database, *, actor: str) -> int:
+    """Go on with the run that is under way; returns how many sessions were enqueued now.
 
-    Notes what came of those that are done, and makes the next ones due, within the run's bounds.
-    They are not rung for (`jobs.ring_bulk`). Ends the run, in the name of `actor`, when the last
-    one is settled. Reads one row where no run is under way.
+    Records the outcome of those that are done, and enqueues the next ones, within the run's bounds.
+    They are not notified (see `reconcile.notify_bulk`). Ends the run, in the name of `actor`, when
+    the last one is settled. Reads one row where no run is under way.
     """
     with database.read() as connection:
         run = bulk_runs.running(connection)
     if run is None:
         return 0
     settle(database, run.id)
-    asked = 0
+    enqueued = 0
     while True:
         with database.read() as connection:
             keys = bulk_runs.next_waiting(connection, run.id, limit=1)
         if not keys:
             _end(database, run.id, actor)
-            return asked
-        match _ask(database, run.id, keys[0]):
-            case _Asked.YES:
-                asked += 1
-            case _Asked.NOT_NOW:
-                return asked
-            case _Asked.TAKEN:
+            return enqueued
+        match _enqueue(database, run.id, keys[0]):
+            case _Enqueued.YES:
+                enqueued += 1
+            case _Enqueued.NOT_NOW:
+                return enqueued
+            case _Enqueued.TAKEN:
                 pass
 
 
 def settle(database: Database, run_id: int) -> int:
-    """Note what came of the run's sessions whose jobs are done; gives how many."""
+    """Record the outcome of the run's sessions whose jobs are done; returns how many."""
     with database.read() as connection:
         over = bulk_runs.finished(connection, run_id, heals=Trigger.HEAL, trigger=Trigger.RECOMPACT)
-        came = [(item, _came_of(connection, database, item)) for item in over]
-    if not came:
+        outcomes = [(item, _outcome_of(connection, database, item)) for item in over]
+    if not outcomes:
         return 0
     with database.write() as connection:
         bulk_runs.lock(connection, run_id)
-        return sum(bulk_runs.settle(connection, database, *one) for one in came)
+        return sum(bulk_runs.settle(connection, database, *one) for one in outcomes)
 
 
 def stop(database: Database, run_id: int, *, actor: str) -> int:
-    """Ask for no more sessions; gives how many that were asked for wait again now.
+    """Enqueue no more sessions; returns how many that were enqueued wait again now.
 
-    What a worker has begun comes to its end. Raises `RunStateError` where it is not running.
+    What a worker has begun is finished. Raises `RunStateError` where the run is not running.
     """
     with database.write() as connection:
         _in_state(bulk_runs.lock(connection, run_id), RunState.RUNNING)
         bulk_runs.set_state(connection, database, run_id, RunState.STOPPED)
-        _note(connection, database, run_id, AuditAction.BULK_STOPPED, actor)
+        _audit(connection, database, run_id, AuditAction.BULK_STOPPED, actor)
         open_ones = bulk_runs.open_items(connection, run_id)
     back = sum(_take_back(database, item) for item in open_ones)
     settle(database, run_id)
@@ -109,11 +109,13 @@ def stop(database: Database, run_id: int, *, actor: str) -> int:
 
 
 def resume(database: Database, run_id: int, *, actor: str, again: Collection[str] = ()) -> int:
-    """Let a run go on; gives how many sessions were let wait again.
+    """Let a run go on; returns how many sessions wait again.
 
     `again` are outcomes of sessions that are to be tried once more; with them a run that is done
-    may go on too. Raises `RunStateError` where it is running, where it is done and nothing is to
-    be tried again, and where another run is under way.
+    may go on too.
+
+    Raises:
+        RunStateError: it is running, or done with nothing to try again, or another run is running.
     """
     settle(database, run_id)
     with database.write() as connection:
@@ -126,12 +128,12 @@ def resume(database: Database, run_id: int, *, actor: str, again: Collection[str
         waiting = bulk_runs.ask_again(connection, run_id, again) if again else 0
         _in_state(run, RunState.STOPPED, *([RunState.DONE] if waiting else []))
         bulk_runs.set_state(connection, database, run_id, RunState.RUNNING)
-        _note(connection, database, run_id, AuditAction.BULK_RESUMED, actor)
+        _audit(connection, database, run_id, AuditAction.BULK_RESUMED, actor)
     return waiting
 
 
 def figures(tally: Tally) -> dict[str, object]:
-    """A run's figures as records tell them."""
+    """Return a run's figures as the audit trail records them."""
     return {
         "sessions": tally.waiting + tally.asked + tally.settled,
         "settled": tally.settled,
@@ -141,18 +143,18 @@ def figures(tally: Tally) -> dict[str, object]:
     }
 
 
-def _ask(database: Database, run_id: int, key: int) -> _Asked:
-    """Make the job of a session due, unless the run has enough under way or its pace forbids."""
+def _enqueue(database: Database, run_id: int, key: int) -> _Enqueued:
+    """Enqueue the job of a session, unless the run has enough under way or its pace forbids it."""
     with database.write() as connection:
         try:
             sessions.lock(connection, key)
         except SessionNotFound:
-            return _Asked.TAKEN
+            return _Enqueued.TAKEN
         run = bulk_runs.lock(connection, run_id)
         under_way = bulk_runs.under_way(connection, run_id)
         early = bulk_runs.left_ms(connection, database, run) > 0
         if run.state is not RunState.RUNNING or under_way >= run.at_once or early:
-            return _Asked.NOT_NOW
+            return _Enqueued.NOT_NOW
         after = attempts.last_id(connection, key)
         job = jobs.make_due(
             connection,
@@ -168,12 +170,12 @@ def _ask(database: Database, run_id: int, key: int) -> _Asked:
             connection, database, item, burst_ms=BURST_MS, pace_ms=run.pace_ms
         ):
             connection.rollback()
-            return _Asked.TAKEN
-    return _Asked.YES
+            return _Enqueued.TAKEN
+    return _Enqueued.YES
 
 
 def _take_back(database: Database, item: Item) -> bool:
-    """Withdraw the job of a session that nobody has begun."""
+    """Withdraw a session's job that no worker has begun."""
     with database.write() as connection:
         sessions.lock(connection, item.session_key)
         bulk_runs.lock(connection, item.run_id)
@@ -191,13 +193,13 @@ def _end(database: Database, run_id: int, actor: str) -> None:
         if run.state is not RunState.RUNNING or tally.waiting or tally.asked:
             return
         bulk_runs.set_state(connection, database, run_id, RunState.DONE)
-        _note(connection, database, run_id, AuditAction.BULK_ENDED, actor)
+        _audit(connection, database, run_id, AuditAction.BULK_ENDED, actor)
 
 
-def _came_of(connection: Connection, database: Database, item: Item) -> Came:
+def _outcome_of(connection: Connection, database: Database, item: Item) -> Came:
     tries = attempts.of_job(connection, item.session_key, item.job_id, after=item.after_attempt)
-    standing = job_records.standing(connection, database, item.job_id)
-    dead = standing is not None and standing.state is JobState.DEAD
+    state = job_records.standing(connection, database, item.job_id)
+    dead = state is not None and state.state is JobState.DEAD
     if not tries:
         return Came(DEAD if dead else UNTOUCHED)
     last = tries[-1]
@@ -217,7 +219,7 @@ def _in_state(run: Run, *states: RunState) -> None:
         raise RunStateError(f"run {run.id} is {run.state.value}")
 
 
-def _note(
+def _audit(
     connection: Connection, database: Database, run_id: int, action: AuditAction, actor: str
 ) -> None:
     run = bulk_runs.fetch(connection, run_id)

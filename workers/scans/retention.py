@@ -1,4 +1,4 @@
-"""Forget records that nobody needs any more, in short transactions."""
+"""Delete records that have outlived their retention, in short transactions."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from workers.counting import count_tries
 from workers.runtime.context import Workshop
 
 SLOTS_MS = 86_400_000
-"""How long ticks of the schedule are remembered: far longer than a tick may come late."""
+"""How long ticks of the schedule are kept: far longer than a tick may come late."""
 
 _DAY_MS = 86_400_000
 _PAGE = 200
 _PAGES = 500
 """So that one round deletes 100,000 rows of a kind at the most."""
 _SESSIONS = 20
-"""A page of those whose events are deleted: each may have thousands."""
+"""Sessions of a page whose events are deleted: each may have thousands."""
 
 
 @dataclass(frozen=True, slots=True)
-class Forgotten:
+class Deleted:
     """How many rows of each kind were deleted."""
 
     jobs: int = 0
@@ -40,17 +40,17 @@ class Forgotten:
         return sum(astuple(self))
 
 
-def forget(shop: Workshop) -> Forgotten:
+def delete_expired(context: Workshop) -> Deleted:
     """Delete what is older than block `retention` of the settings says.
 
     What is part of a conversation stays: messages and summaries. Events stay as long as their
-    session lives, since the same one may be sent again at any time (ARCHITECTURE.md, *Delivery*),
-    and some time after it has ended.
+    session lives, since the same one may be sent again at any time, and some time after it has
+    ended.
     """
-    days, database = shop.settings.current().retention, shop.database
-    # What is counted of tries must be so before their records go.
+    days, database = context.settings.current().retention, context.database
+    # The totals must have counted attempts before their records go.
     count_tries(database)
-    forgotten = Forgotten(
+    deleted = Deleted(
         jobs=_in_order(database, retention.forget_jobs, days.jobs_days),
         attempts=_in_order(database, retention.forget_attempts, days.attempts_days),
         signals=_in_order(database, retention.forget_signals, days.signals_days),
@@ -61,11 +61,11 @@ def forget(shop: Workshop) -> Forgotten:
         if days.audit_days
         else 0,
     )
-    gone = {kind: rows for kind, rows in asdict(forgotten).items() if rows and kind != "slots"}
+    gone = {kind: rows for kind, rows in asdict(deleted).items() if rows and kind != "slots"}
     if gone:
         with database.write() as connection:
-            audit.record(connection, database, AuditAction.DELETED, actor=shop.actor, facts=gone)
-    return forgotten
+            audit.record(connection, database, AuditAction.DELETED, actor=context.actor, facts=gone)
+    return deleted
 
 
 def _in_order(database: Database, forget_page: Callable[..., Page], days: float) -> int:

@@ -1,9 +1,8 @@
-"""Lines in the log that tell of an outcome: an event's name and its fields, never text of a
-conversation.
+"""Log lines about outcomes: an event's name and its fields, never text of a conversation.
 
-Loggers of the standard library carry them, so whoever sets up logging decides how they look. The
-message is `EVENT KEY=VALUE …`; a formatter that wants the fields finds them in the record's
-`event` and `fields`.
+Loggers of the standard library carry them, so the application decides how they look. The message is
+`EVENT KEY=VALUE …`; a formatter that wants the fields finds them in the record's `event` and
+`fields`.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from workers.tracing import trace_id
+from workers.telemetry.tracing import trace_id
 
 Field: TypeAlias = str | int | float | bool | None
 """What a field may be; None leaves it out."""
@@ -25,14 +24,14 @@ _PLAIN = re.compile(r"[!#-<>-\[\]-~]+")
 
 
 class LogEvent(StrEnum):
-    """What a line tells of; `LOG_LINES` says more of each."""
+    """Name of a line's event; `LOG_LINES` says more of each."""
 
     TURN_STORED = "turn.stored"
     RUN_ENDED = "run.ended"
     RUN_CRASHED = "run.crashed"
     RUN_DISCARDED = "run.discarded"
     OUTCOME = "pass.ended"
-    UPKEEP_ENDED = "upkeep.ended"
+    MAINTENANCE_ENDED = "maintenance.ended"
     MODEL_FAILED = "model.failed"
     BREAKER_OPENED = "breaker.opened"
     BREAKER_CLOSED = "breaker.closed"
@@ -53,18 +52,18 @@ _FACTS = ("trigger", "queue", "attempt", "seconds", "due")
 LOG_LINES = (
     LogLine(
         LogEvent.TURN_STORED,
-        "A gateway stored rows, or was told so again (`repeated`); `turn` where that closed one.",
+        "A gateway stored rows, or sent them again (`repeated`); `turn` where that closed one.",
         ("owner", "session", "event_id", "turn", "rows", "repeated", "job"),
     ),
     LogLine(
         LogEvent.RUN_ENDED,
         "A worker ended a run of a job; `outcome` is that of the last pass that had something to "
-        "do, `due` how many jobs it leaves due.",
+        "do, `due` how many jobs it enqueued.",
         (*_RUN, *_FACTS, "outcome", "passes"),
     ),
     LogLine(
         LogEvent.OUTCOME,
-        "What became of one pass.",
+        "One pass ended.",
         (
             *_RUN, "outcome", "rows", "tokens_before", "tokens_after", "reason", "model",
             "error_class", "detail", "retry_seconds",
@@ -72,15 +71,17 @@ LOG_LINES = (
     ),
     LogLine(
         LogEvent.RUN_CRASHED,
-        "A run ended with an error that nobody foresaw; `dead` where the job is given up.",
+        "A run ended with an unexpected error; `dead` where the job is given up.",
         (*_RUN, *_FACTS, "error", "dead", "retry_seconds"),
     ),
     LogLine(
         LogEvent.RUN_DISCARDED,
-        "Somebody else took the job meanwhile, so its results were thrown away.",
+        "Another worker took the job meanwhile, so its results were discarded.",
         ("run", "kind", "session"),
     ),
-    LogLine(LogEvent.UPKEEP_ENDED, "The schedule found something to do.", ("task", "found")),
+    LogLine(
+        LogEvent.MAINTENANCE_ENDED, "A maintenance task found something to do.", ("task", "found")
+    ),
     LogLine(
         LogEvent.MODEL_FAILED,
         "A model of several failed and the next one is asked.",
@@ -88,30 +89,30 @@ LOG_LINES = (
     ),
     LogLine(
         LogEvent.BREAKER_OPENED,
-        "Nobody asks a model for that many seconds.",
+        "No worker asks the model for that many seconds.",
         ("endpoint", "error_class", "failures", "seconds"),
     ),
     LogLine(LogEvent.BREAKER_CLOSED, "The model answers again.", ("endpoint",)),
 )  # fmt: skip
 """Every line. `event_id` is a gateway's id of the event that a line goes back to, `run` the one
-run of a job (`JOB.FENCE`): whoever looks for either finds all from the gateway to the commit.
+run of a job (`JOB.FENCE`): a search for either finds all from the gateway to the commit.
 Where traces are on, each line has a `trace_id` too."""
 
 
 def as_markdown() -> str:
-    """The lines as the README's table."""
+    """Return the lines as a Markdown table."""
     rows = [f"| `{line.event}` | {line.meaning} | {', '.join(line.fields)} |" for line in LOG_LINES]
-    return "\n".join(["| line | tells | fields |", "|---|---|---|", *rows, ""])
+    return "\n".join(["| line | meaning | fields |", "|---|---|---|", *rows, ""])
 
 
-def tell(
+def log_event(
     log: logging.Logger,
     event: LogEvent,
     fields: Mapping[str, Field],
     *,
     level: int = logging.INFO,
 ) -> None:
-    """Write a line about `event`; a field that is None is left out."""
+    """Log a line about `event`; a field that is None is left out."""
     if log.isEnabledFor(level):
         known = {
             name: round(value, 3) if isinstance(value, float) else value
@@ -124,7 +125,7 @@ def tell(
 
 
 class _Line:
-    """Becomes text only where somebody wants it."""
+    """Message of a line, which becomes text only where a handler formats it."""
 
     def __init__(self, event: LogEvent, fields: Mapping[str, Field]) -> None:
         self._event = event

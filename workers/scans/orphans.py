@@ -1,9 +1,8 @@
-"""Find sessions of which something is due and that have no job (ARCHITECTURE.md, *Jobs*).
+"""Recover orphans: sessions of which something is due and that have no job.
 
-Whatever is stored makes its job due in the same transaction, so there are none, unless jobs were
-lost with a restored backup, given up and thrown away, or left by an older version; and a cooldown
-that ends has nobody to tell. The sweep only makes jobs due: what is to be done is decided where it
-always is.
+Whatever is stored enqueues its job in the same transaction, so there are none, unless jobs were
+lost with a restored backup, dead-lettered and dropped, or left by an older version; and nothing
+else notices the end of a cooldown. The scan only enqueues: the job decides what is to be done.
 """
 
 from __future__ import annotations
@@ -22,45 +21,45 @@ from workers.runtime.context import Workshop
 from workers.triggers import BATCH_QUEUE, RULES, Trigger
 
 Facts: TypeAlias = Mapping[str, Any]
-"""What `jobs.make_due` is told of a job."""
+"""Keyword arguments of `jobs.make_due`."""
 
 TURN_QUEUE = "turns"
-SWEPT = "sweep"
+ORPHANED = "orphaned"
 """Trigger of a turn job that was missing."""
-RESTED = "cooldown_over"
-"""Trigger of a turn job that looks at what a cooldown has held back."""
+COOLDOWN_OVER = "cooldown_over"
+"""Trigger of a turn job that decides about what a cooldown has suppressed."""
 
-HEAL_AGAIN_MS = 86_400_000
+REPLACE_AGAIN_MS = 86_400_000
 """A placeholder whose job has died gets another one after a day: it stands in every request of its
 session, and what killed the job may have been mended."""
 
 _PAGE = 200
 _PAGES = 50
-"""So that 10,000 jobs are made due at once at the most, in short transactions."""
+"""So that one scan enqueues 10,000 jobs at the most, in short transactions."""
 
 
 @dataclass(frozen=True, slots=True)
-class Swept:
-    """Sessions that got a job: with turns that nobody has decided about, with a placeholder that
-    nobody was to heal, and those whose cooldown has ended."""
+class Orphans:
+    """Sessions that got a job: with turns that nobody has decided about, with a placeholder that no
+    job was to replace, and those whose cooldown has ended."""
 
     undecided: int = 0
-    unhealed: int = 0
-    rested: int = 0
+    placeholders: int = 0
+    cooled_down: int = 0
 
     @property
     def jobs(self) -> int:
-        return self.undecided + self.unhealed + self.rested
+        return self.undecided + self.placeholders + self.cooled_down
 
 
-def sweep(shop: Workshop) -> Swept:
-    """Make due what is due and has no job; the next reconciler rings for it.
+def recover_orphans(context: Workshop) -> Orphans:
+    """Enqueue what is due and has no job; the next reconciler notifies of it.
 
-    Takes no write lock when there is nothing. Any number of sweeps may run at once.
+    Takes no write lock when there is nothing. Any number of scans may run at once.
     """
-    database = shop.database
+    database = context.database
     turn: Facts = {"kind": JobKind.TURN, "queue": TURN_QUEUE}
-    heal: Facts = {
+    replace: Facts = {
         "kind": JobKind.BATCH,
         "queue": BATCH_QUEUE,
         "trigger": Trigger.HEAL,
@@ -70,32 +69,32 @@ def sweep(shop: Workshop) -> Swept:
     def undecided(connection: Connection, after: Place) -> list[Place]:
         return overdue.undecided(connection, after=after, limit=_PAGE)
 
-    def unhealed(connection: Connection, after: Place) -> list[Place]:
+    def placeholders(connection: Connection, after: Place) -> list[Place]:
         return overdue.unhealed(
-            connection, database, rest_ms=HEAL_AGAIN_MS, after=after, limit=_PAGE
+            connection, database, rest_ms=REPLACE_AGAIN_MS, after=after, limit=_PAGE
         )
 
-    def rested(connection: Connection, after: Place) -> list[Place]:
+    def cooled_down(connection: Connection, after: Place) -> list[Place]:
         return overdue.rested(connection, database, after=after, limit=_PAGE)
 
-    return Swept(
-        undecided=_make_due(database, undecided, {**turn, "trigger": SWEPT}),
-        unhealed=_make_due(database, unhealed, heal),
-        rested=_make_due(database, rested, {**turn, "trigger": RESTED}),
+    return Orphans(
+        undecided=_enqueue(database, undecided, {**turn, "trigger": ORPHANED}),
+        placeholders=_enqueue(database, placeholders, replace),
+        cooled_down=_enqueue(database, cooled_down, {**turn, "trigger": COOLDOWN_OVER}),
     )
 
 
-def _make_due(
+def _enqueue(
     database: Database, find: Callable[[Connection, Place], list[Place]], facts: Facts
 ) -> int:
-    """Make a job due for every session that `find` gives, page by page; gives how many."""
+    """Enqueue a job for every session that `find` returns, page by page; returns how many."""
     found, last = 0, Place()
     for _ in range(_PAGES):
         with database.read() as connection:
             page = find(connection, last)
         if page:
             with database.write() as connection:
-                # In one order, so that two sweeps never wait for each other crosswise.
+                # In one order, so that two scans never deadlock.
                 for key in sorted({place.key for place in page}):
                     job = jobs.make_due(connection, database, key, **facts)
                     if job.kind is JobKind.BATCH:

@@ -1,0 +1,140 @@
+"""Compact sessions that nobody writes to, so that no user waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from sqlalchemy import Connection
+
+from storage import guards, jobs, overdue, sessions
+from storage.jobs import JobKind
+from storage.models import BULK_QUEUE
+from storage.overdue import Place
+from storage.sessions import SessionRecord
+from workers.calibration import Calibration
+from workers.due import Restraints
+from workers.holds import held_back
+from workers.limits import session_threshold
+from workers.managed import managed_by
+from workers.runtime.context import Workshop
+from workers.settings.compression import CompressionSettings
+from workers.threshold import NoUsableWindowError
+from workers.triggers import RULES, Trigger
+
+FLOOR_TOKENS = 64_000
+"""Size from which an idle session is worth a pass, where its threshold is not below it."""
+
+MOST_AT_ONCE = 2_000
+"""Passes that one scan enqueues at the most."""
+
+MOST_WAITING = 1_000
+"""Waiting bulk jobs from which on idle ones are not added."""
+
+_PAGE = 200
+_PAGES = 50
+
+
+class IdleCheck(Enum):
+    """Result of checking an idle session."""
+
+    DUE = auto()
+    NOT_DUE = auto()
+    """Too small, compacted by somebody else, or suppressed by what only activity ends."""
+    SUPPRESSED = auto()
+    """Suppressed for a time: it is checked again, since nothing of it will have changed then."""
+
+
+@dataclass(frozen=True, slots=True)
+class IdleScan:
+    """How many idle sessions were checked, and for how many a pass was enqueued."""
+
+    checked: int = 0
+    enqueued: int = 0
+
+
+def scan_idle(context: Workshop) -> IdleScan:
+    """Enqueue a batch pass for every session that has become idle and is large enough; the next
+    reconcilers notify of them, a few at a time: nobody waits for them, so they are bulk work.
+
+    A session is checked once each time that it becomes idle, by what is stored of its activity, so
+    neither restarts nor several scanners repeat a pass. One that has ended is left alone: nobody
+    is expected to come back to it, and if somebody does, it becomes idle again.
+    """
+    settings = context.settings.current().compression
+    wait_ms = int(1000 * settings.idle_compact_after_seconds)
+    if not wait_ms or not settings.enabled:
+        return IdleScan()
+    database = context.database
+    with database.read() as connection:
+        waiting = jobs.count_bulk(connection, at_most=MOST_WAITING)
+    if waiting >= MOST_WAITING:
+        return IdleScan()
+    checked = enqueued = 0
+    last = Place()
+    for _ in range(_PAGES):
+        with database.read() as connection:
+            page = overdue.idle(connection, database, idle_ms=wait_ms, after=last, limit=_PAGE)
+            checks = _check(context, settings, connection, [place.key for place in page])
+        wanted = [place.key for place in page if checks[place.key] is IdleCheck.DUE]
+        done = [place for place in page if checks[place.key] is not IdleCheck.SUPPRESSED]
+        if done:
+            _enqueue(context, wanted, done)
+        checked, enqueued = checked + len(page), enqueued + len(wanted)
+        if len(page) < _PAGE or enqueued >= MOST_AT_ONCE:
+            break
+        last = page[-1]
+    return IdleScan(checked, enqueued)
+
+
+def check_idle(session: SessionRecord, under: Restraints) -> IdleCheck:
+    """Decide whether an idle session is to be compacted."""
+    if managed_by(session, under.settings) is not None:
+        return IdleCheck.NOT_DUE
+    try:
+        threshold = session_threshold(session, under.settings).tokens
+    except NoUsableWindowError:
+        return IdleCheck.NOT_DUE
+    estimate = Calibration.of(session.calibration).estimate(session.live_tokens)
+    if estimate < min(FLOOR_TOKENS, threshold):
+        return IdleCheck.NOT_DUE
+    hold = held_back(
+        RULES[Trigger.IDLE],
+        under.guards,
+        session=session,
+        settings=under.settings,
+        fingerprint=under.fingerprint,
+    )
+    if hold is None:
+        return IdleCheck.DUE
+    return IdleCheck.SUPPRESSED if hold.left_ms else IdleCheck.NOT_DUE
+
+
+def _check(
+    context: Workshop, settings: CompressionSettings, connection: Connection, keys: Sequence[int]
+) -> dict[int, IdleCheck]:
+    """Check the sessions of a page."""
+    restraints = guards.read_many(connection, context.database, keys)
+    fingerprint = context.summariser.fingerprint
+    return {
+        key: check_idle(session, Restraints(settings, restraints[key], fingerprint))
+        for key, session in sessions.fetch_many(connection, keys).items()
+    }
+
+
+def _enqueue(context: Workshop, wanted: Sequence[int], done: Sequence[Place]) -> None:
+    database = context.database
+    with database.write() as connection:
+        # In one order, so that two scans never deadlock.
+        for key in sorted(wanted):
+            jobs.make_due(
+                connection,
+                database,
+                key,
+                kind=JobKind.BATCH,
+                queue=BULK_QUEUE,
+                trigger=Trigger.IDLE,
+                strength=RULES[Trigger.IDLE].strength,
+            )
+        overdue.note_idle_look(connection, done)

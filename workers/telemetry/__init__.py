@@ -1,0 +1,1 @@
+"""Log lines, spans, and counts of attempts."""
