@@ -195,7 +195,12 @@ def test_queues_and_who_works_them_are_shown(watched: Watched) -> None:
     assert {"turns", "micro"} <= {queue["name"] for queue in worker["active_queues"]}
 
 
-@pytest.mark.parametrize("program", browsers(), ids=lambda program: program.name)
+BROWSERS = [pytest.param(program, id=program.name) for program in browsers()]
+NO_BROWSER = pytest.param(None, marks=pytest.mark.skip(reason="no browser on this machine"))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("program", BROWSERS or [NO_BROWSER])
 def test_a_person_sees_what_ran_for_whom_and_why_it_is_repeated(
     watched: Watched, program: Path
 ) -> None:

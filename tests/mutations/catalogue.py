@@ -61,8 +61,8 @@ MUTATIONS = (
     ),
     Mutation(
         "a summary as large as what it replaces is taken",
-        "if new.tokens >= plan.span.tokens:",
-        "if new.tokens > plan.span.tokens:",
+        "if new.tokens >= plan.span.tokens:\n        return _refuse",
+        "if new.tokens > plan.span.tokens:\n        return _refuse",
     ),
     Mutation(
         "no secret is redacted in texts",

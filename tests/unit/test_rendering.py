@@ -13,7 +13,7 @@ from hypothesis import given
 from storage.rows import Row
 from tests.conversations import SESSION_FILES, real_sessions
 from tests.strategies import ChatDict, rows_of, views
-from tests.tiers import examples
+from tests.tiers import examples, sampled
 from tests.validity import check_view
 from workers.marker import frame
 from workers.rendering import Dialect, RenderedView, render
@@ -119,7 +119,7 @@ def _is_foreign(parts: Sequence[dict[str, Any]]) -> bool:
 @pytest.mark.parametrize("dialect", list(Dialect))
 def test_real_sessions_render_to_views_that_providers_take(name: str, dialect: Dialect) -> None:
     sessions = 0
-    for _, messages in real_sessions(name):
+    for _, messages in sampled(real_sessions(name), every=5):
         rows = rows_of(messages)
         view = render(rows, dialect)
         check_view(view, dialect)
