@@ -8,7 +8,7 @@ from types import MappingProxyType
 from storage.jobs import JobKind
 from storage.summaries import SummaryKind
 from workers.pruning.triggers import PruneTrigger
-from workers.standings import MICRO, PRUNE
+from workers.trigger_status import MICRO, PRUNE
 from workers.triggers import Trigger
 
 _SUMMARIES: Mapping[str, str] = MappingProxyType(

@@ -1,4 +1,4 @@
-"""What tries come to in figures: a rule from records to counts."""
+"""Count passes for the metrics: a rule from stored tries to figures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TRY_BOUNDS_MS = (10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000,
 
 ANSWER_BOUNDS_MS = (100, 250, 500, 1_000, 2_500, 5_000, 10_000, 20_000, 30_000, 60_000, 120_000,
                     300_000, 600_000)  # fmt: skip
-"""The same for answers of models; the last one is the ceiling of a call (ENGINE.md §10)."""
+"""The same for answers of models; the last one is the ceiling of a call."""
 
 
 class Figure(StrEnum):
@@ -25,7 +25,7 @@ class Figure(StrEnum):
     TRY_ERRORS = "try_errors"
     """Tries that got no summary, by kind and error class."""
     FREED_TOKENS = "freed_tokens"
-    """Live tokens that passes took out of views, net of what they put in, by kind (F277)."""
+    """Live tokens that passes took out of views, net of what they put in, by kind."""
     ADDED_TOKENS = "added_tokens"
     """Live tokens by which views grew where a pass put in more than it took out, by kind."""
     TRY_CLASSES = "try_classes"
@@ -46,7 +46,7 @@ class Figure(StrEnum):
 
 
 def tally(tries: Iterable[Try]) -> Counter[Series]:
-    """Count tries. A try that asked nobody is no try of a model."""
+    """Count tries by figure and labels. A try that asked no model counts for none."""
     counts: Counter[Series] = Counter()
     for one in tries:
         _count_try(counts, one)

@@ -16,7 +16,7 @@ from afterturn.session_documents import (
 from afterturn.words import moment_utc
 from workers.pruning.outcomes import NothingToPrune
 from workers.pruning.plan import PrunePlan
-from workers.standings import Standing
+from workers.trigger_status import TriggerStatus
 
 
 def explanation_document(told: Explanation) -> dict[str, Any]:
@@ -55,14 +55,14 @@ def explanation_document(told: Explanation) -> dict[str, Any]:
         "shown_short": {"messages": told.short.messages, "tokens_left_out": told.short.tokens},
         "summaries": [summary_document(one) for one in told.shown],
         "open_jobs": [job_document(job) for job in told.open_jobs],
-        "triggers": [_standing(one, told.now) for one in told.standings],
+        "triggers": [_status(one, told.now) for one in told.statuses],
         "guards": [guard_document(name, guard) for name, guard in sorted(told.held.items())],
         "summarisers": [_model(model) for model in told.models],
         "summarisers_unknown": told.unknown_models,
     }
 
 
-def _standing(one: Standing, now: int) -> dict[str, Any]:
+def _status(one: TriggerStatus, now: int) -> dict[str, Any]:
     hold = one.hold
     return {
         "trigger": one.trigger,

@@ -36,8 +36,8 @@ from workers.pruning.triggers import PRUNE_RULES
 from workers.reported import current_prompt
 from workers.routes import route_name
 from workers.settings import Settings
-from workers.standings import Standing, nobody_answers, standings
 from workers.threshold import Threshold
+from workers.trigger_status import TriggerStatus, nobody_answers, trigger_statuses
 from workers.triggers import RULES, Trigger
 
 _AUTOMATIC = RULES[Trigger.AFTER_RESPONSE]
@@ -75,7 +75,7 @@ class Explanation:
     shown: tuple[SummaryRecord, ...]
     open_jobs: tuple[JobRecord, ...]
     held: Mapping[GuardName, GuardRecord]
-    standings: tuple[Standing, ...]
+    statuses: tuple[TriggerStatus, ...]
     models: tuple[Model, ...]
     unknown_models: str | None
     short: Amount
@@ -128,7 +128,7 @@ def read_explanation(
             shown=shown,
             open_jobs=tuple(job_records.open_jobs(connection, key)),
             held=held,
-            standings=standings(
+            statuses=trigger_statuses(
                 load,
                 Restraints(compression, held, chain_fingerprint(settings.auxiliary.compression)),
                 micro_due=micro is None,

@@ -27,7 +27,7 @@ from storage.jobs import JobState
 from workers.holds import Hold
 from workers.managed import ManagedBy
 from workers.pruning.outcomes import NothingToPrune
-from workers.standings import Standing
+from workers.trigger_status import TriggerStatus
 from workers.triggers import Trigger
 
 ERRORS = frozenset({Trigger.CONTEXT_OVERFLOW})
@@ -180,7 +180,7 @@ def _show_triggers(output: Output, told: Explanation) -> None:
     table = columns(
         "what asks for a pass", ">from", ">now", "due", "held back", title="Automatic passes"
     )
-    for one in told.standings:
+    for one in told.statuses:
         table.add_row(
             "error of the provider" if one.trigger in ERRORS else trigger_name(one.trigger),
             number(one.limit) if one.limit is not None else "",
@@ -191,13 +191,13 @@ def _show_triggers(output: Output, told: Explanation) -> None:
     output.show("", table)
 
 
-def _size(one: Standing) -> str:
+def _size(one: TriggerStatus) -> str:
     if one.limit is None:
         return ""
     return "unknown" if one.size is None else number(one.size)
 
 
-def _met(one: Standing) -> str:
+def _met(one: TriggerStatus) -> str:
     if one.met is None:
         return "when told"
     return "yes" if one.met else "no"
@@ -212,7 +212,7 @@ def _held(hold: Hold | None, now: int) -> str:
 
 def _holds(told: Explanation) -> Iterator[str]:
     """The guards that the table names, in full."""
-    named = dict.fromkeys(one.hold.guard for one in told.standings if one.hold is not None)
+    named = dict.fromkeys(one.hold.guard for one in told.statuses if one.hold is not None)
     for name in named:
         if name is not None and name in told.held:
             guard = told.held[name]
