@@ -30,9 +30,9 @@ from workers.pruning.plan import NothingToPrune, PrunePlan, plan_prune
 from workers.pruning.triggers import PRUNE_RULES
 from workers.reported import current_prompt
 from workers.settings import CompressionSettings, Settings
-from workers.standings import Standing, nobody_answers, standings
 from workers.summariser.endpoints import EndpointError, chain_fingerprint, resolve_chain, route_name
 from workers.threshold import Threshold
+from workers.trigger_status import TriggerStatus, nobody_answers, trigger_statuses
 from workers.triggers import RULES, Trigger
 
 _AUTOMATIC = RULES[Trigger.AFTER_RESPONSE]
@@ -70,7 +70,7 @@ class Explanation:
     shown: tuple[SummaryRecord, ...]
     open_jobs: tuple[JobRecord, ...]
     held: Mapping[GuardName, GuardRecord]
-    standings: tuple[Standing, ...]
+    statuses: tuple[TriggerStatus, ...]
     models: tuple[Model, ...]
     unknown_models: str | None
     short: Amount
@@ -123,7 +123,7 @@ def read_explanation(
             shown=shown,
             open_jobs=tuple(job_records.open_jobs(connection, key)),
             held=held,
-            standings=standings(
+            statuses=trigger_statuses(
                 load,
                 Restraints(compression, held, chain_fingerprint(settings.auxiliary.compression)),
                 micro_due=micro is None,

@@ -1,4 +1,4 @@
-"""What a session's size makes due (ENGINE.md §9, rows 1, 3, 4 and 15 to 17)."""
+"""What a session's size makes due (see docs/explanation/triggers.md)."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from workers.threshold import NoUsableWindowError, Threshold
 from workers.triggers import RULES, Trigger, TriggerRules
 
 MICRO_RULES = TriggerRules(0, honours_thrash=False, honours_no_op=False)
-"""ENGINE.md §9, row 15. Its failure count and the breaker are the micro job's own."""
+"""Its failure count and the breaker are the micro job's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How large a session is: `prompt_tokens` as the provider counted its present view, None where
-    that is not known, and what our estimate makes of what is stored.
+    """The size of a session: `prompt_tokens` as the provider counted its present view, None where
+    that is not known, and our estimate of what is stored.
 
-    `rested` says that a cooldown has just ended: what it held back is made good then, so the
+    `rested` says that a cooldown has just ended: what it blocked is made up for then, so the
     estimate counts as if it had been reported.
     """
 
@@ -37,14 +37,16 @@ class Load:
 
     @property
     def estimate(self) -> int:
-        """What the provider would count now, in tokens."""
+        """Return what the provider would count now, in tokens."""
         return self.calibration.estimate(self.session.live_tokens)
 
 
 @dataclass(frozen=True, slots=True)
 class Restraints:
-    """What decides whether a trigger may act: the guards are read together with the session,
-    `fingerprint` is the present summariser's."""
+    """What decides whether a trigger may act, besides the session.
+
+    The guards are read together with it; `fingerprint` is the present summariser's.
+    """
 
     settings: CompressionSettings
     guards: Mapping[GuardName, GuardRecord]
@@ -52,14 +54,15 @@ class Restraints:
 
 
 def batch_due(load: Load, under: Restraints) -> Trigger | None:
-    """The strongest trigger of a batch pass whose condition holds and that nothing holds back."""
+    """Return the trigger of highest priority for a batch pass whose condition holds and that
+    nothing blocks."""
     met = triggers_met(load, under.settings)
     free = [trigger for trigger in met if not _is_held(RULES[trigger], load.session, under)]
     return max(free, key=lambda trigger: RULES[trigger].strength, default=None)
 
 
 def triggers_met(load: Load, settings: CompressionSettings) -> tuple[Trigger, ...]:
-    """The triggers of a batch pass whose condition holds, held back or not.
+    """Return the triggers of a batch pass whose condition holds, blocked or not.
 
     Where somebody else compacts, what we store is not what is sent, so nothing but a report
     counts; what a Codex app server owns is left to it altogether.
@@ -112,21 +115,21 @@ def least_for_micro(session: SessionRecord, settings: CompressionSettings) -> in
 
 
 def micro_may_run(session: SessionRecord, under: Restraints) -> bool:
-    """Whether micro-compaction is for us to do and nothing holds it back."""
+    """Return whether micro-compaction is for us to do and nothing blocks it."""
     if not under.settings.micro_compact or managed_by(session, under.settings) is not None:
         return False
     return not _is_held(MICRO_RULES, session, under)
 
 
 def prune_due(load: Load, under: Restraints) -> PruneTrigger | None:
-    """What asks for old tool output to be shortened now, unless something holds that back. A batch
-    pass that is due does so first itself."""
+    """Return what asks for old tool output to be shortened now, None where nothing does or it is
+    blocked. A batch pass that is due prunes first itself."""
     return prune_asked(load, under) if prune_hold(load.session, under) is None else None
 
 
 def prune_asked(load: Load, under: Restraints) -> PruneTrigger | None:
-    """Which condition of ENGINE.md §8 holds: over the threshold while cooldown or anti-thrash hold
-    summaries back, or at `proactive_prune_tokens`."""
+    """Return which condition holds: over the threshold while cooldown or anti-thrash block
+    summaries, or at `proactive_prune_tokens`."""
     session, wanted = load.session, under.settings.proactive_prune_tokens
     threshold = _threshold(session, under.settings)
     size = max(load.prompt_tokens or 0, load.estimate)
@@ -136,7 +139,7 @@ def prune_asked(load: Load, under: Restraints) -> PruneTrigger | None:
 
 
 def prune_hold(session: SessionRecord, under: Restraints) -> Hold | None:
-    """What holds automatic pruning back: main switch, undo, somebody else who compacts, or the
+    """Return what blocks automatic pruning: main switch, undo, somebody else who compacts, or the
     mark that the last pass has set."""
     if managed_by(session, under.settings) is not None:
         return Hold("somebody else compacts this conversation")
@@ -154,8 +157,8 @@ def prune_hold(session: SessionRecord, under: Restraints) -> Hold | None:
 
 
 def prune_mark(session: SessionRecord, guards: Mapping[GuardName, GuardRecord]) -> int:
-    """Live tokens below which nothing is pruned, 0 where no pass has set a mark for the session's
-    present model and window (F159)."""
+    """Return the live tokens below which nothing is pruned, 0 where no pass has set a mark for the
+    session's present model and window."""
     mark = guards.get(GuardName.PRUNE_MARK)
     if mark is None or (mark.count, mark.detail or "") != (session_window(session), session.model):
         return 0
@@ -163,7 +166,7 @@ def prune_mark(session: SessionRecord, guards: Mapping[GuardName, GuardRecord]) 
 
 
 def _rests(session: SessionRecord, under: Restraints) -> bool:
-    """Whether cooldown or anti-thrash hold back the pass that the threshold asks for."""
+    """Return whether cooldown or anti-thrash block the pass that the threshold asks for."""
     hold = held_back(
         RULES[Trigger.AFTER_RESPONSE],
         under.guards,
@@ -175,8 +178,8 @@ def _rests(session: SessionRecord, under: Restraints) -> bool:
 
 
 def codex_is_asked(load: Load, under: Restraints) -> bool:
-    """Whether the gateway is to have Codex compact its thread: over the threshold, where that is
-    configured, once a turn."""
+    """Return whether the gateway is to have Codex compact its thread: over the threshold, where
+    that is configured, once a turn."""
     session, settings = load.session, under.settings
     if not settings.enabled or settings.codex_app_server_auto != "hermes":
         return False
@@ -189,7 +192,7 @@ def codex_is_asked(load: Load, under: Restraints) -> bool:
 
 
 def present_turn(session: SessionRecord) -> int:
-    """Number of the turn that is open, or of the last closed one."""
+    """Return the number of the turn that is open, or of the last closed one."""
     return session.turns + session.turn_open
 
 

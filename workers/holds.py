@@ -1,4 +1,4 @@
-"""What holds a pass back, whoever asks for it (ENGINE.md §§9, 10)."""
+"""What blocks a pass, whoever asks for it (see docs/explanation/triggers.md)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from workers.triggers import TriggerRules
 
 MOST_POOR_PASSES = 2
 """Passes in a row that hardly saved anything, after which automatic ones are locked for a while
-(ENGINE.md §10, anti-thrash)."""
+(anti-thrash)."""
 
 GROWTH = 0.05
 """Share of the threshold by which a session has grown since a summary did not make it smaller,
@@ -42,9 +42,9 @@ def held_back(
     settings: CompressionSettings,
     fingerprint: int,
 ) -> Hold | None:
-    """What holds back a pass for a trigger with these `rules`; None when it may run.
+    """Return what blocks a pass for a trigger with these `rules`; None when it may run.
 
-    Of several holds the one with the most time left is given. `guards` are the session's, read
+    Of several reasons it is the one with the most time left. `guards` are the session's, read
     together with `session`; `fingerprint` is the present summariser's. The main switch stops
     errors too, but no person; a trigger that bypasses the guards bypasses all of them.
     """
@@ -107,7 +107,8 @@ def _holds(
 
 
 def _cools(cooldown: GuardRecord, fingerprint: int) -> bool:
-    """A change of summariser ends a cooldown; one that names none is anybody's."""
+    """Return whether a cooldown holds now. A change of summariser ends it; one that names none
+    holds for all."""
     return cooldown.left_ms > 0 and cooldown.subject in (None, fingerprint)
 
 

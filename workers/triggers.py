@@ -1,4 +1,4 @@
-"""What may ask for a batch pass, and what holds each of them back (ENGINE.md §9)."""
+"""What may ask for a batch pass and what blocks it (see docs/explanation/triggers.md)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from enum import StrEnum
 
 
 class Trigger(StrEnum):
+    """What asked for a batch pass."""
+
     AFTER_RESPONSE = "after_response"
     PREFLIGHT = "preflight"
     HYGIENE_TOKENS = "hygiene_tokens"
@@ -19,17 +21,17 @@ class Trigger(StrEnum):
     ENGINE = "engine"
     MANUAL = "manual"
     HEAL = "heal"
-    """A placeholder waits for its real summary (ENGINE.md §10)."""
+    """A placeholder waits for its real summary."""
     RECOMPACT = "recompact"
     """Bulk re-compaction: an operator wants many old sessions summarised, when there is time."""
 
 
 @dataclass(frozen=True, slots=True)
 class TriggerRules:
-    """How a trigger is treated.
+    """The rules for a trigger.
 
     Of two triggers the one of greater `strength` decides. `honours_cooldown` and
-    `honours_thrash` say which guards hold it back, `honours_switch` whether `enabled: false` and
+    `honours_thrash` say which guards block it, `honours_switch` whether `enabled: false` and
     an undo do; `honours_no_op` whether a remembered no-op does. `bypasses` says that none of
     cooldown, anti-thrash and breaker make it wait: an open breaker is a failed attempt to it. It
     also takes a session away from a running micro or prune job. `prunes_first` says that old tool
@@ -107,7 +109,7 @@ work."""
 
 
 def rules_of(trigger: str) -> TriggerRules:
-    """The rules of a stored trigger; one of a newer version is treated as the mildest one."""
+    """Return the rules of a stored trigger; one of a newer version is treated as the mildest."""
     try:
         return RULES[Trigger(trigger)]
     except ValueError:

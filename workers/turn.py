@@ -1,4 +1,4 @@
-"""The turn job: decides what a turn makes due (ENGINE.md §9)."""
+"""The turn job: decides what a turn makes due (see docs/explanation/turn.md)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _nothing(_claim: Claim) -> AbstractContextManager[object]:
 
 @dataclass(frozen=True, slots=True)
 class TurnReport:
-    """What is due now in a session about which it was decided, and what gateways are told."""
+    """What is due now in a session about which it was decided, and the signals for gateways."""
 
     due: tuple[DueJob, ...] = ()
     signals: tuple[Signal, ...] = ()
@@ -56,13 +56,12 @@ class TurnReport:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a look at a session came to.
+    """What a session's turns make due.
 
-    `report` is the newest usage report since the last look and `calibration` what it taught. A
-    batch pass covers what a micro pass would, so at most one of `batch` and `micro` is due; it
-    prunes first itself, so `prune` is due without one alone. `codex` says that the gateway is to
-    have Codex compact its thread. `checked` says that the rows were read and hold too little for a
-    micro pass.
+    `report` is the newest unread usage report, `calibration` what follows from it. A batch pass
+    covers what a micro pass would, so at most one of `batch` and `micro` is due; it prunes first
+    itself, so `prune` is due without one alone. `codex` says that the gateway is to have Codex
+    compact its thread. `checked` says that the rows were read and hold too little for a micro pass.
     """
 
     load: Load
@@ -76,12 +75,12 @@ class Decision:
 
     @property
     def turns(self) -> int:
-        """How many turns the session had."""
+        """Return how many turns the session had."""
         return self.load.session.turns
 
     @property
-    def looked_up_to(self) -> Mapping[CursorName, int]:
-        """Where the cursors of what was looked at stand afterwards."""
+    def cursors(self) -> Mapping[CursorName, int]:
+        """Return where the cursors of what was decided about stand afterwards."""
         turns = {CursorName.TURNS: self.turns}
         return turns if self.report is None else {**turns, CursorName.REPORTS: self.report.id}
 
@@ -89,17 +88,16 @@ class Decision:
 def run_turns(
     shop: Workshop, claims: Sequence[Claim], within: Around = _nothing
 ) -> dict[int, TurnReport]:
-    """Work claimed turn jobs of different sessions together; gives what came of each, by job.
+    """Work claimed turn jobs of different sessions together; return the report of each, by job.
 
-    It is one decision for each, whatever number of turns it stands for, and one transaction for
-    all; `within` is what is around the writing of each. Nothing is stored of a job that is no
-    longer its holder's.
+    Each gets one decision, whatever number of turns it stands for, and all are one transaction;
+    `within` is entered around the writes of each. Nothing is stored for a job whose lease was lost.
     """
     database = shop.database
     with database.read() as connection:
         decisions = _decide_all(shop, connection, [claim.session_key for claim in claims])
     shop.reach("decided")
-    told: dict[int, tuple[Signal, ...]] = {}
+    emitted: dict[int, tuple[Signal, ...]] = {}
     with database.write() as connection:
         now = sessions.lock_many(connection, list(decisions))
         mine = jobs.finish_all(connection, database, claims)
@@ -107,7 +105,7 @@ def run_turns(
         for claim in held:
             key = claim.session_key
             with within(claim):
-                told[claim.job_id] = _carry_out(
+                emitted[claim.job_id] = _carry_out(
                     shop, connection, now[key], decisions[key], _passed_on(claim)
                 )
         carried = {claim.session_key: decisions[claim.session_key] for claim in held}
@@ -117,32 +115,33 @@ def run_turns(
             {key: of.turns for key, of in carried.items()},
             checked={key: _checked_tokens(of, now[key]) for key, of in carried.items()},
         )
-        cursors.move_many(connection, {key: of.looked_up_to for key, of in carried.items()})
+        cursors.move_many(connection, {key: of.cursors for key, of in carried.items()})
         shop.reach("before-commit")
         due = jobs.due_in_sessions(connection, database, list(carried))
     shop.reach("after-commit")
     shop.finished.note(job_id for job_id, state in mine.items() if state is JobState.DONE)
     lost = {claim.job_id: TurnReport() for claim in claims if claim.job_id not in mine}
     return lost | {
-        claim.job_id: TurnReport(tuple(due[claim.session_key]), told[claim.job_id])
+        claim.job_id: TurnReport(tuple(due[claim.session_key]), emitted[claim.job_id])
         for claim in held
     }
 
 
 def _passed_on(claim: Claim) -> Mapping[str, str]:
-    """What caused the turn's job caused what it makes due; its span goes on from this one's."""
+    """Return the correlation of the jobs that a turn makes due: what caused the turn caused them,
+    and their spans continue this one."""
     return {**claim.correlation, **tracing.carrier()}
 
 
 def micro_is_due(session: SessionRecord, seen: int, settings: CompressionSettings) -> bool:
-    """Whether one of the turns after number `seen` is one after which micro-compaction runs."""
+    """Return whether micro-compaction runs after one of the turns behind number `seen`."""
     every = max(1, settings.micro_compact_every_n_turns)
     return session.turns // every > seen // every
 
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """What is stored of a session besides its messages; `report` is one that was not read yet."""
+    """A session as stored, besides its messages; `report` is its newest unread usage report."""
 
     session: SessionRecord
     cursors: Mapping[CursorName, int]
@@ -151,7 +150,7 @@ class _Stored:
 
     @property
     def rested(self) -> bool:
-        """Whether a cooldown has ended since the last look."""
+        """Return whether a cooldown has ended since the last decision."""
         cooldown = self.guards.get(GuardName.COOLDOWN)
         return cooldown is not None and cooldown.is_over
 
@@ -170,7 +169,7 @@ def _decide(shop: Workshop, connection: Connection, stored: _Stored) -> Decision
     session, report, rested = stored.session, stored.report, stored.rested
     seen = stored.cursors[CursorName.TURNS]
     under = Restraints(settings, stored.guards, shop.summariser.fingerprint)
-    # While it rested, its reports were read and nothing came of them.
+    # During the cooldown its reports were read without any effect.
     again = rested and not report
     last = events.newest_report(connection, session.key, after=0) if again else report
     learned = recalibrated(report, session, settings) if report else None
@@ -229,7 +228,7 @@ def _carry_out(
     decision: Decision,
     correlation: Mapping[str, str],
 ) -> tuple[Signal, ...]:
-    """Write what was decided, whatever came in between; gives the signals of it."""
+    """Write what was decided, whatever happened in between, and return its signals."""
     database, session = shop.database, decision.load.session
     # A change of model since the read has dropped what was learned.
     if decision.calibration is not None and now.revision == session.revision:

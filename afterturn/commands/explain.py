@@ -44,7 +44,7 @@ from workers.calibration import Calibration
 from workers.holds import Hold
 from workers.managed import ManagedBy
 from workers.pruning.plan import NothingToPrune, PrunePlan
-from workers.standings import Standing
+from workers.trigger_status import TriggerStatus
 from workers.triggers import Trigger
 
 ERRORS = frozenset({Trigger.CONTEXT_OVERFLOW})
@@ -76,7 +76,7 @@ def _show(output: Output, found: Explanation) -> None:
         show_table(output, PART, parts_of(found.parts, "middle", REMARKS))
     output.write(*_sentences(found))
     output.show("")
-    show_table(output, trigger_fields(found.now), found.standings, title="Automatic passes")
+    show_table(output, trigger_fields(found.now), found.statuses, title="Automatic passes")
     output.write(*_guards(found))
 
 
@@ -132,7 +132,7 @@ EXPLANATION: Fields[Explanation] = (
                                             "tokens_left_out": one.short.tokens}),
     Field("summaries", None, lambda one: documents(SUMMARY, one.shown)),
     Field("open_jobs", None, lambda one: documents(job_fields(one.now), one.open_jobs)),
-    Field("triggers", None, lambda one: documents(trigger_fields(one.now), one.standings)),
+    Field("triggers", None, lambda one: documents(trigger_fields(one.now), one.statuses)),
     Field("guards", None, lambda one: documents(GUARD, sorted(one.held.items()))),
     Field("summarisers", None, lambda one: documents(MODEL, one.models)),
     Field("summarisers_unknown", None, lambda one: one.unknown_models),
@@ -146,7 +146,7 @@ MODEL: Fields[Model] = (
 )
 
 
-def trigger_fields(now: int) -> Fields[Standing]:
+def trigger_fields(now: int) -> Fields[TriggerStatus]:
     """Return the fields of the state of triggers, with times relative to `now`."""
     return (
         Field("trigger", "what asks for a pass", lambda one: one.trigger,
@@ -172,7 +172,7 @@ def suppression_fields(now: int) -> Fields[Hold]:
     )
 
 
-def _size(one: Standing) -> str:
+def _size(one: TriggerStatus) -> str:
     if one.limit is None:
         return ""
     return "unknown" if one.size is None else number(one.size)
@@ -266,7 +266,7 @@ def _model(model: Model, now: int) -> str:
 
 def _guards(found: Explanation) -> Iterator[str]:
     """Yield the guards that the table names, in full."""
-    named = dict.fromkeys(one.hold.guard for one in found.standings if one.hold is not None)
+    named = dict.fromkeys(one.hold.guard for one in found.statuses if one.hold is not None)
     for name in named:
         if name is not None and name in found.held:
             guard = found.held[name]

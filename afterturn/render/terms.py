@@ -10,8 +10,8 @@ from storage.outcomes import Outcome
 from storage.summaries import SummaryKind
 from workers.pruning.triggers import PruneTrigger
 from workers.settings import Settings
-from workers.standings import MICRO, PRUNE
 from workers.summariser.endpoints import Endpoint, resolve_chain
+from workers.trigger_status import MICRO, PRUNE
 from workers.triggers import Trigger
 from workers.urls import masked_url
 

@@ -21,7 +21,7 @@ from storage.guards import GuardName, GuardRecord
 from storage.outcomes import Outcome
 from storage.signals import Signal, SignalKind
 from storage.summaries import SummaryKind
-from workers.standings import MICRO
+from workers.trigger_status import MICRO
 from workers.triggers import Trigger
 
 NOON = 1_796_040_000_000

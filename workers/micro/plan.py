@@ -107,7 +107,7 @@ def plan_pass(
     if isinstance(planner, NothingDue):
         return planner
     if not micro_may_run(planner.session, Restraints(settings, planner.guards, fingerprint)):
-        return NothingDue("micro-compaction is held back")
+        return NothingDue("micro-compaction is blocked")
     chosen = planner.choose()
     if isinstance(chosen, NothingDue):
         return chosen
@@ -212,7 +212,7 @@ class _Planner:
         return (self.micro.summary or "") if self.micro else ""
 
     def choose(self) -> _Chosen | NothingDue:
-        """What a pass would absorb; nothing when it would rewrite the summary."""
+        """Return what a pass would absorb; nothing when it would rewrite the summary."""
         undone = self.guards.get(GuardName.UNDONE)
         if undone is not None and undone.subject == self.session.turns:
             return NothingDue("an undo waits for the next turn")
@@ -252,7 +252,7 @@ class _Planner:
         return None if least is None or left < least else left
 
     def defrag(self) -> PassPlan:
-        """A rewrite of the rolling summary alone."""
+        """Plan a rewrite of the rolling summary alone."""
         size = estimate_text(self.previous)
         mark = self.settings.micro_compact_defrag_threshold_tokens
         return self._plan(
@@ -263,7 +263,7 @@ class _Planner:
         )
 
     def absorb(self, chosen: _Chosen) -> PassPlan:
-        """A pass over what was chosen, or over as much of it as one request holds."""
+        """Plan a pass over what was chosen, or over as much of it as one request holds."""
         exchanges = chosen.exchanges
         taken, shown, question, cut = self._fill(exchanges)
         last = max(row.position for row in taken)
@@ -426,7 +426,7 @@ class _Planner:
     def _answered_elsewhere(
         self, rows: Sequence[Row], groups: Sequence[ToolGroup], start: int
     ) -> frozenset[str]:
-        """Calls of live rows before `rows` that some of them answer."""
+        """Return the calls of live rows before `rows` that some of them answer."""
         grouped = {i for group in groups for i in group.members}
         strays = {a for i, row in enumerate(rows) if i not in grouped for a in row.answers}
         if not strays:
@@ -438,7 +438,7 @@ class _Planner:
     ) -> tuple[list[Row], tuple[Passage, ...], str, bool]:
         """Take whole units while they fit the summariser's input; the first one always.
 
-        Gives the rows taken, their passages, the first request, and whether something was left.
+        Returns the rows taken, their passages, the first request, and whether something was left.
         """
         units = [unit for exchange in exchanges for unit in exchange.units]
         request_of_first = self._request_of(exchanges[0])
@@ -471,8 +471,8 @@ class _Planner:
         return taken, tuple(shown), question, False
 
     def _contents(self, units: Sequence[Unit], found: Mapping[int, Row]) -> Iterator[list[Row]]:
-        """The rows of each unit with their messages, read some units at a time; those of the first
-        units are `found`."""
+        """Yield the rows of each unit with their messages, read some units at a time; those of the
+        first units are `found`."""
         for i in range(0, len(units), _UNITS_AT_ONCE):
             chunk = units[i : i + _UNITS_AT_ONCE]
             if i:
@@ -481,13 +481,13 @@ class _Planner:
                 yield [found[row.position] for row in unit.rows]
 
     def _read(self, units: Sequence[Unit], requests: Sequence[int] = ()) -> dict[int, Row]:
-        """Rows with their messages by position: those of units, and requests."""
+        """Read rows with their messages, by position: those of units, and requests."""
         positions = [*requests, *(row.position for unit in units for row in unit.rows)]
         rows = messages.read_rows(self.connection, self.session.key, positions)
         return {row.position: row for row in rows}
 
     def _request_of(self, exchange: Exchange) -> int | None:
-        """Position of what an exchange answers."""
+        """Return the position of what an exchange answers."""
         if exchange.question is not None:
             return exchange.question.position
         return self.view.newest_request(before=exchange.units[0].rows[0].position)

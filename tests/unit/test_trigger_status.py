@@ -13,7 +13,7 @@ from workers.calibration import Calibration
 from workers.due import Load, Restraints
 from workers.holds import Hold
 from workers.settings import CompressionSettings
-from workers.standings import MICRO, PRUNE, Standing, nobody_answers, standings
+from workers.trigger_status import MICRO, PRUNE, TriggerStatus, nobody_answers, trigger_statuses
 from workers.triggers import Trigger
 
 OURS = 11
@@ -22,7 +22,7 @@ COOLS = {GuardName.COOLDOWN: GuardRecord(0, OURS, left_ms=60_000, detail="rate_l
 BYPASSING = {Trigger.HYGIENE_COUNT, Trigger.CONTEXT_OVERFLOW}
 
 
-def standing_of(
+def statuses_of(
     guards: dict[GuardName, GuardRecord] | None = None,
     *,
     prompt: int | None = None,
@@ -31,14 +31,14 @@ def standing_of(
     placeholder: bool = False,
     down: Hold | None = None,
     **settings: Any,
-) -> dict[str, Standing]:
+) -> dict[str, TriggerStatus]:
     load = Load(session_record(**(session or {})), Calibration(), prompt)
     under = Restraints(CompressionSettings(**settings), guards or {}, OURS)
-    found = standings(load, under, micro_due=micro_due, placeholder=placeholder, down=down)
+    found = trigger_statuses(load, under, micro_due=micro_due, placeholder=placeholder, down=down)
     return {one.trigger: one for one in found}
 
 
-def held(found: dict[str, Standing]) -> set[str]:
+def held(found: dict[str, TriggerStatus]) -> set[str]:
     return {trigger for trigger, one in found.items() if one.hold is not None}
 
 
@@ -57,7 +57,7 @@ def endpoint(**facts: Any) -> EndpointState:
 
 
 def test_a_small_session_has_nothing_due_and_nothing_held() -> None:
-    found = standing_of(micro_due=False)
+    found = statuses_of(micro_due=False)
     assert {one.met for one in found.values()} == {False, None}
     assert held(found) == set()
     assert [trigger for trigger, one in found.items() if one.met is None] == [
@@ -67,7 +67,7 @@ def test_a_small_session_has_nothing_due_and_nothing_held() -> None:
 
 
 def test_sizes_stand_beside_the_limits_that_they_are_compared_with() -> None:
-    found = standing_of(session={"live_tokens": 160_000, "live_messages": 5000}, prompt=149_999)
+    found = statuses_of(session={"live_tokens": 160_000, "live_messages": 5000}, prompt=149_999)
     compared = {t: (one.size, one.limit, one.met) for t, one in found.items() if one.limit}
     assert compared == {
         Trigger.AFTER_RESPONSE: (149_999, 150_000, False),
@@ -78,27 +78,27 @@ def test_sizes_stand_beside_the_limits_that_they_are_compared_with() -> None:
     }
     assert found[MICRO].met
     assert not found[Trigger.HEAL].met
-    assert standing_of(placeholder=True)[Trigger.HEAL].met
+    assert statuses_of(placeholder=True)[Trigger.HEAL].met
 
 
 def test_many_messages_are_met_before_a_request_too() -> None:
-    assert standing_of(session={"live_messages": 5000})[Trigger.PREFLIGHT].met
-    assert not standing_of(session={"live_messages": 4999})[Trigger.PREFLIGHT].met
+    assert statuses_of(session={"live_messages": 5000})[Trigger.PREFLIGHT].met
+    assert not statuses_of(session={"live_messages": 4999})[Trigger.PREFLIGHT].met
 
 
 def test_an_unknown_prompt_is_told_as_unknown() -> None:
-    assert standing_of()[Trigger.AFTER_RESPONSE].size is None
+    assert statuses_of()[Trigger.AFTER_RESPONSE].size is None
 
 
 def test_a_window_without_room_leaves_only_the_count_of_messages() -> None:
-    found = standing_of(session={"context_window": 1000, "reserved_output": 1000})
+    found = statuses_of(session={"context_window": 1000, "reserved_output": 1000})
     assert found[Trigger.AFTER_RESPONSE].limit is None
     assert found[Trigger.PREFLIGHT].met is False
     assert found[Trigger.HYGIENE_COUNT].limit == 5000
 
 
 def test_a_cooldown_holds_what_honours_it_and_healing_goes_on() -> None:
-    found = standing_of(COOLS)
+    found = statuses_of(COOLS)
     assert held(found) == {
         Trigger.AFTER_RESPONSE,
         Trigger.PREFLIGHT,
@@ -125,7 +125,7 @@ def test_a_cooldown_holds_what_honours_it_and_healing_goes_on() -> None:
 def test_old_output_is_shortened_where_summaries_rest_or_a_size_is_reached(
     tokens: int, guards: dict[GuardName, GuardRecord], settings: dict[str, Any], met: bool
 ) -> None:
-    found = standing_of(guards, session={"live_tokens": tokens}, **settings)[PRUNE]
+    found = statuses_of(guards, session={"live_tokens": tokens}, **settings)[PRUNE]
     assert (found.met, found.hold, found.size) == (met, None, tokens)
     assert found.limit == settings.get("proactive_prune_tokens", 150_000)
 
@@ -136,7 +136,7 @@ def test_the_mark_of_a_pruning_pass_holds_until_the_session_has_grown() -> None:
 
     def hold(tokens: int, **facts: Any) -> Hold | None:
         session = {"live_tokens": tokens, "model": "m", **facts}
-        return standing_of(mark, session=session, **given)[PRUNE].hold
+        return statuses_of(mark, session=session, **given)[PRUNE].hold
 
     below = hold(39_999)
     assert below is not None
@@ -147,7 +147,7 @@ def test_the_mark_of_a_pruning_pass_holds_until_the_session_has_grown() -> None:
 
 
 def test_a_summariser_that_is_down_holds_all_but_what_bypasses_the_guards() -> None:
-    found = standing_of(down=DOWN)
+    found = statuses_of(down=DOWN)
     assert set(found) - held(found) == BYPASSING | {PRUNE}
     assert found[Trigger.HEAL].hold == DOWN
 
@@ -157,13 +157,13 @@ def test_of_a_cooldown_and_a_breaker_the_longer_one_is_told(
     left: int, told: GuardName | None
 ) -> None:
     cools = {GuardName.COOLDOWN: GuardRecord(0, OURS, left_ms=left)}
-    hold = standing_of(cools, down=DOWN)[Trigger.ENGINE].hold
+    hold = statuses_of(cools, down=DOWN)[Trigger.ENGINE].hold
     assert hold is not None
     assert hold.guard == told
 
 
 def test_the_main_switch_is_told_before_everything_else() -> None:
-    found = standing_of(COOLS, down=DOWN, enabled=False)
+    found = statuses_of(COOLS, down=DOWN, enabled=False)
     assert held(found) == set(found)
     assert {one.hold.reason for one in found.values() if one.hold} == {
         "compaction is switched off (compression.enabled)"
@@ -171,18 +171,18 @@ def test_the_main_switch_is_told_before_everything_else() -> None:
 
 
 def test_micro_compaction_that_is_switched_off_says_so() -> None:
-    found = standing_of(micro_compact=False)
+    found = statuses_of(micro_compact=False)
     assert held(found) == {MICRO}
 
 
 def test_a_thread_of_codex_is_left_to_it_altogether() -> None:
-    found = standing_of(session={"managed_by": "codex", "live_messages": 9000})
+    found = statuses_of(session={"managed_by": "codex", "live_messages": 9000})
     assert held(found) == set(found)
     assert not found[Trigger.HYGIENE_COUNT].met
 
 
 def test_where_openai_compacts_a_report_is_what_counts() -> None:
-    found = standing_of(
+    found = statuses_of(
         session={"managed_by": "openai", "model": "gpt-5.6", "live_tokens": 900_000},
         prompt=150_000,
         codex_responses_native=True,
@@ -196,12 +196,12 @@ def test_what_a_turn_may_ask_for_is_spent_until_the_next_one() -> None:
         GuardName.PASSES_OF_TURN: GuardRecord(3, 10),
         GuardName.ENGINE_REQUEST: GuardRecord(0, 10),
     }
-    assert held(standing_of(spent)) == {Trigger.PREFLIGHT, Trigger.ENGINE}
-    assert held(standing_of(spent, session={"turns": 11})) == set()
+    assert held(statuses_of(spent)) == {Trigger.PREFLIGHT, Trigger.ENGINE}
+    assert held(statuses_of(spent, session={"turns": 11})) == set()
     begun = {GuardName.PASSES_OF_TURN: GuardRecord(1, 10)}
-    assert held(standing_of(begun)) == set()
+    assert held(statuses_of(begun)) == set()
     in_vain = {GuardName.PASSES_OF_TURN: GuardRecord(1, 10, detail="no progress")}
-    assert held(standing_of(in_vain)) == {Trigger.PREFLIGHT}
+    assert held(statuses_of(in_vain)) == {Trigger.PREFLIGHT}
 
 
 @pytest.mark.parametrize(

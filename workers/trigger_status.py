@@ -1,4 +1,4 @@
-"""How every automatic trigger of a session stands: due or not, and what holds it back."""
+"""The status of every automatic trigger of a session: due or not, and what blocks it."""
 
 from __future__ import annotations
 
@@ -29,13 +29,12 @@ PRUNE = "prune"
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """How a trigger stands now (ENGINE.md §9). `trigger` is one of `Trigger`, `MICRO` or
-    `PRUNE`.
+class TriggerStatus:
+    """The status of one trigger now; `trigger` is one of `Trigger`, `MICRO` or `PRUNE`.
 
-    `met` says whether its condition holds, None where that is told by an event and not by the
-    session: an error, a plugin. `size` is what is compared with `limit`, both None where nothing
-    is, `size` also where it is not known. `hold` is what keeps the pass back if it is due.
+    `met` says whether its condition holds, None where an event decides that and not the session:
+    an error, a plugin. `size` is what is compared with `limit`; both are None where nothing is,
+    `size` also where it is not known. `hold` is what blocks the pass if it is due.
     """
 
     trigger: str
@@ -45,20 +44,20 @@ class Standing:
     limit: int | None = None
 
 
-def standings(
+def trigger_statuses(
     load: Load, under: Restraints, *, micro_due: bool, placeholder: bool, down: Hold | None
-) -> tuple[Standing, ...]:
-    """Look at every automatic trigger of a session.
+) -> tuple[TriggerStatus, ...]:
+    """Return the status of every automatic trigger of a session.
 
     `micro_due` says whether a micro pass has something to absorb, `placeholder` whether one is
     shown, `down` why no summariser can be asked now (`nobody_answers`). Errors of the provider are
-    told as one, `CONTEXT_OVERFLOW`: the same rules hold for all of them.
+    shown as one, `CONTEXT_OVERFLOW`: the same rules hold for all of them.
     """
-    return tuple(_standings(load, under, micro_due, placeholder, down))
+    return tuple(_statuses(load, under, micro_due, placeholder, down))
 
 
 def nobody_answers(chain: Sequence[EndpointState | None]) -> Hold | None:
-    """What holds passes back while the breaker of every model in the chain is open, else None.
+    """Return what blocks passes while the breaker of every model in the chain is open, else None.
 
     A model that was never asked, or the built-in summariser, is None in `chain`.
     """
@@ -70,44 +69,42 @@ def nobody_answers(chain: Sequence[EndpointState | None]) -> Hold | None:
     return Hold(f"the summariser is down{why}", left_ms=first.open_for_ms)
 
 
-def _standings(
+def _statuses(
     load: Load, under: Restraints, micro_due: bool, placeholder: bool, down: Hold | None
-) -> Iterator[Standing]:
+) -> Iterator[TriggerStatus]:
     session, settings = load.session, under.settings
     threshold = _threshold(load, under)
     tokens = threshold.tokens if threshold else None
     met = triggers_met(load, settings)
     most = settings.hygiene_hard_message_limit
 
-    def standing(
+    def status(
         trigger: Trigger, holds: bool | None, size: int | None = None, limit: int | None = None
-    ) -> Standing:
-        return Standing(trigger, holds, _hold(trigger, load, under, down), size, limit)
+    ) -> TriggerStatus:
+        return TriggerStatus(trigger, holds, _hold(trigger, load, under, down), size, limit)
 
-    yield standing(
-        Trigger.AFTER_RESPONSE, Trigger.AFTER_RESPONSE in met, load.prompt_tokens, tokens
-    )
+    yield status(Trigger.AFTER_RESPONSE, Trigger.AFTER_RESPONSE in met, load.prompt_tokens, tokens)
     full = tokens is not None and load.estimate >= tokens
     many = session.live_messages >= most
-    yield standing(Trigger.PREFLIGHT, full or many, load.estimate, tokens)
-    yield standing(
+    yield status(Trigger.PREFLIGHT, full or many, load.estimate, tokens)
+    yield status(
         Trigger.HYGIENE_TOKENS,
         Trigger.HYGIENE_TOKENS in met,
         load.estimate,
         hygiene_limit(session, threshold) if threshold else None,
     )
-    yield standing(Trigger.HYGIENE_COUNT, Trigger.HYGIENE_COUNT in met, session.live_messages, most)
-    yield standing(Trigger.CONTEXT_OVERFLOW, None)
-    yield standing(Trigger.ENGINE, None)
-    yield Standing(MICRO, micro_due, _micro_hold(load, under, down))
-    yield Standing(
+    yield status(Trigger.HYGIENE_COUNT, Trigger.HYGIENE_COUNT in met, session.live_messages, most)
+    yield status(Trigger.CONTEXT_OVERFLOW, None)
+    yield status(Trigger.ENGINE, None)
+    yield TriggerStatus(MICRO, micro_due, _micro_hold(load, under, down))
+    yield TriggerStatus(
         PRUNE,
         prune_asked(load, under) is not None,
         prune_hold(session, under),
         session.live_tokens,
         under.settings.proactive_prune_tokens or tokens,
     )
-    yield standing(Trigger.HEAL, placeholder)
+    yield status(Trigger.HEAL, placeholder)
 
 
 def _hold(trigger: Trigger, load: Load, under: Restraints, down: Hold | None) -> Hold | None:
@@ -119,7 +116,7 @@ def _hold(trigger: Trigger, load: Load, under: Restraints, down: Hold | None) ->
 
 
 def _spent(trigger: Trigger, load: Load, under: Restraints) -> Hold | None:
-    """What a turn may ask for only so often (ENGINE.md §9, rows 2 and 10)."""
+    """Return what blocks a trigger that has acted as often in this turn as it may."""
     of_turn = {
         name: guard for name, guard in under.guards.items() if guard.subject == load.session.turns
     }
