@@ -14,6 +14,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.installed
 TESTED := $(VENV)/.installed-test
+DOCUMENTED := $(VENV)/.installed-docs
 
 # Many tests wait, so three processes keep two cores busy; `make test WORKERS=0` runs them in one process.
 WORKERS ?= 3
@@ -24,7 +25,7 @@ ARGS ?=
 .PHONY: help
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | \
-		while IFS="$$(printf '\t')" read -r name text; do printf '  make %-7s %s\n' "$$name" "$$text"; done
+		while IFS="$$(printf '\t')" read -r name text; do printf '  make %-9s %s\n' "$$name" "$$text"; done
 
 .PHONY: demo
 demo: $(RUNTIME) ## Play a long real conversation through the embedded stack, with a verdict
@@ -44,6 +45,15 @@ lint: $(TESTED) ## Check style, format, types and the import contracts
 .PHONY: test
 test: lint ## Lint, then run every test on real servers
 	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup $(ARGS)
+
+.PHONY: docs
+docs: reference ## Build the documentation into folder site; a warning fails
+	@$(BIN)/mkdocs build --strict --quiet
+	@echo "Built site/index.html."
+
+.PHONY: reference
+reference: $(DOCUMENTED) ## Write docs/reference anew from the code
+	@$(BIN)/python -m docs.gen
 
 .PHONY: chaos
 chaos: $(TESTED) ## Kill, hang and restart everything at random for long, and print the tally
@@ -68,12 +78,12 @@ secrets: ## Make up the passwords that compose.yaml wants, in folder secrets
 
 .PHONY: clean
 clean: ## Remove the environment, caches and builds
-	rm -rf $(VENV) build dist *.egg-info
+	rm -rf $(VENV) build dist site *.egg-info
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: lock
-lock: $(BIN)/python ## For maintainers: renew both lock files (UPGRADE=1 takes newer versions)
+lock: $(BIN)/python ## For maintainers: renew the lock files (UPGRADE=1 takes newer versions)
 	@set -e; tool=$$(mktemp -d); trap 'rm -rf "$$tool"' EXIT; \
 	$(BIN)/python -m venv "$$tool"; \
 	"$$tool/bin/pip" install --quiet --disable-pip-version-check uv==0.13.9; \
@@ -81,8 +91,9 @@ lock: $(BIN)/python ## For maintainers: renew both lock files (UPGRADE=1 takes n
 		--generate-hashes --no-emit-index-url --no-header --group build \
 		$(if $(UPGRADE),--upgrade) "$$@"; }; \
 	lock -o requirements.lock; \
-	lock --extra test -c requirements.lock -o requirements-test.lock
-	@echo "Renewed requirements.lock and requirements-test.lock."
+	lock --extra test -c requirements.lock -o requirements-test.lock; \
+	lock --extra docs -c requirements-test.lock -o requirements-docs.lock
+	@echo "Renewed requirements.lock, requirements-test.lock and requirements-docs.lock."
 
 # What is installed is exactly what the lock files name, and a change of either installs anew.
 # The build tools are locked too, so building the project fetches nothing.
@@ -110,3 +121,8 @@ $(TESTED): $(BIN)/python requirements-test.lock pyproject.toml
 	@$(PIP_INSTALL) --require-hashes -r requirements-test.lock
 	@$(INSTALL_SELF)
 	@touch $(RUNTIME) $@
+
+$(DOCUMENTED): $(RUNTIME) requirements-docs.lock
+	@echo "Installing what requirements-docs.lock names ..."
+	@$(PIP_INSTALL) --require-hashes -r requirements-docs.lock
+	@touch $@

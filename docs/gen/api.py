@@ -1,0 +1,116 @@
+"""Pages on the gateway's interface: classes, errors, signals."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+from docs.gen.markdown import code, member_docs, page, prose, table
+from docs.gen.sources import LOUD_SIGNALS, PUBLIC_HOME, SignalKind, public
+
+ENTRY = "Gateway"
+
+
+def gateway() -> str:
+    """Return the page of the gateway, its results and the values that it takes."""
+    values = [name for name, one in _exports() if not _is_error(one) and name != ENTRY]
+    return page(
+        "Gateway",
+        "Everything here is imported from `afterturn`: `from afterturn import Gateway`. Errors "
+        "have a [page of their own](errors.md), with what each of them means for the caller.",
+        _directive(ENTRY),
+        "## Results and values",
+        *(_directive(name, level=3) for name in values),
+    )
+
+
+def errors() -> str:
+    """Return the page of the errors that reach a gateway."""
+    found = {name: one for name, one in _exports() if _is_error(one)}
+    return page(
+        "Errors",
+        "What a [gateway](gateway.md) raises. All of them are imported from `afterturn`.",
+        "## The tree",
+        "```text\n" + "\n".join(_tree(found)) + "\n```",
+        "## Each of them",
+        *(
+            f"### {name}\n\n{prose(one.__doc__)}{_facts(one)}"
+            for name, one in sorted(found.items())
+        ),
+    )
+
+
+def signals() -> str:
+    """Return the page of the signals that gateways hear."""
+    docs = member_docs(SignalKind)
+    rows = [
+        (code(kind.value), "loud" if kind in LOUD_SIGNALS else "quiet", docs.get(kind.name, ""))
+        for kind in SignalKind
+    ]
+    return page(
+        "Signals",
+        "What happened to a session, for the gateway that serves its user. "
+        "`gateway.signals(after=…)` reads them and `gateway.listen()` waits for them; "
+        "`afterturn signals` prints them. A signal holds figures, never text of a conversation.",
+        "*Loud* ones want something done and are always delivered. *Quiet* ones are progress; a "
+        "gateway gets them with `quiet=True`, or when `compression.progress_notices` is on.",
+        table(("kind", "", "meaning"), rows),
+        "## Without Python",
+        "Over a Redis broker each signal is also published on the channel "
+        "`afterturn:signals:OWNER` as one JSON object: `id`, `owner`, `session`, `kind`, `quiet`, "
+        "`facts`, `at` (milliseconds since 1970, UTC). Ids grow; use them to find out what was "
+        "missed while nobody listened.",
+    )
+
+
+def _exports() -> Iterator[tuple[str, Any]]:
+    for name in public.__all__:
+        yield name, getattr(public, name)
+
+
+def _is_error(one: object) -> bool:
+    return isinstance(one, type) and issubclass(one, BaseException)
+
+
+def _directive(name: str, *, level: int = 2) -> str:
+    return f"::: {PUBLIC_HOME}.{name}\n    options:\n      heading_level: {level}"
+
+
+def _tree(found: dict[str, type[BaseException]]) -> list[str]:
+    """Draw the classes below those that they derive from."""
+    known = set(found.values())
+    roots = {base for one in known for base in [_root(one)]}
+    lines: list[str] = []
+    for root in sorted(roots, key=lambda one: one.__name__):
+        lines.append(root.__name__)
+        lines += _branches(root, known, "")
+    return lines
+
+
+def _root(one: type[BaseException]) -> type[BaseException]:
+    """Return the last class on the way up that is not a plain base of Python's own."""
+    plain = (object, BaseException, Exception)
+    return next(base for base in reversed(one.__mro__) if base not in plain)
+
+
+def _branches(
+    over: type[BaseException], known: set[type[BaseException]], indent: str
+) -> Iterator[str]:
+    below = sorted((one for one in known if over in one.__bases__), key=lambda one: one.__name__)
+    for one in below:
+        last = one is below[-1]
+        yield f"{indent}{'└── ' if last else '├── '}{one.__name__}"
+        yield from _branches(one, known, indent + ("    " if last else "│   "))
+
+
+def _facts(one: type[BaseException]) -> str:
+    if one.__init__ is BaseException.__init__ or "__init__" not in vars(one):
+        return ""
+    source = inspect.getsource(one.__init__)
+    names = [
+        line.strip().removeprefix("self.").partition(" = ")[0]
+        for line in source.splitlines()
+        if line.strip().startswith("self.")
+    ]
+    return f"\n\nOn the exception: {', '.join(map(code, names))}." if names else ""
