@@ -48,7 +48,7 @@ test: lint ## Lint, then run every test on real servers
 
 .PHONY: docs
 docs: reference ## Build the documentation into folder site; a warning fails
-	@$(BIN)/mkdocs build --strict --quiet
+	@$(BIN)/zensical build --strict --clean
 	@echo "Built site/index.html."
 
 .PHONY: reference
@@ -78,7 +78,7 @@ secrets: ## Make up the passwords that compose.yaml wants, in folder secrets
 
 .PHONY: clean
 clean: ## Remove the environment, caches and builds
-	rm -rf $(VENV) build dist site *.egg-info
+	rm -rf $(VENV) build dist site .cache *.egg-info
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
