@@ -52,7 +52,7 @@ def main():
         )
         for line in sys.stdin:
             reply, context = answer(gateway, session, line.strip())
-            print(f"{reply}  [{len(context.messages)} messages, {context.tokens:,} tokens]")
+            print(f"{reply}  [{context.tokens:,} tokens before]")
 
 
 if __name__ == "__main__":

@@ -6,10 +6,40 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
-from docs.gen.markdown import code, member_docs, page, prose, table
+from docs.gen.markdown import code, page, prose, table
 from docs.gen.sources import LOUD_SIGNALS, PUBLIC_HOME, SignalKind, public
 
 ENTRY = "Gateway"
+
+_SIZES = "`messages_before`, `messages_after`, `tokens_before`, `tokens_after`"
+MEANINGS = {
+    "compaction_started": ("A batch pass asks the summariser.", "`trigger`"),
+    "compaction_finished": ("A summary took the middle's place.", _SIZES),
+    "compaction_failed": ("The last attempt of a job failed.", "`error`: the error class"),
+    "cooldown": (
+        "Automatic passes of the session are suppressed for a time.",
+        "`error`; `until`: milliseconds since 1970, UTC",
+    ),
+    "placeholder_in_use": ("A placeholder made without a model stands in.", _SIZES),
+    "placeholder_replaced": ("A real summary took the placeholder's place.", _SIZES),
+    "compression_stuck": (
+        "The session cannot be made smaller: its user needs a new one.",
+        f"`sentence` for the user; {_SIZES}",
+    ),
+    "compression_exhausted": (
+        "Several batch jobs in a row failed with the window nearly full; a reset follows.",
+        "`failures`: how many",
+    ),
+    "session_reset": (
+        "All but head, last good summary and newest turn was archived.",
+        f"`sentence` for the user; {_SIZES}",
+    ),
+    "compact_your_thread": (
+        "The gateway is to have Codex compact the thread that it owns.",
+        "`prompt_tokens`, `turn`",
+    ),
+}
+"""Each signal with what it means and what its facts hold."""
 
 
 def gateway() -> str:
@@ -43,9 +73,8 @@ def errors() -> str:
 
 def signals() -> str:
     """Return the page of the signals that gateways hear."""
-    docs = member_docs(SignalKind)
     rows = [
-        (code(kind.value), "loud" if kind in LOUD_SIGNALS else "quiet", docs.get(kind.name, ""))
+        (code(kind.value), "loud" if kind in LOUD_SIGNALS else "quiet", *MEANINGS[kind.value])
         for kind in SignalKind
     ]
     return page(
@@ -55,7 +84,7 @@ def signals() -> str:
         "`afterturn signals` prints them. A signal holds figures, never text of a conversation.",
         "*Loud* ones want something done and are always delivered. *Quiet* ones are progress; a "
         "gateway gets them with `quiet=True`, or when `compression.progress_notices` is on.",
-        table(("kind", "", "meaning"), rows),
+        table(("kind", "", "meaning", "facts"), rows),
         "## Without Python",
         "Over a Redis broker each signal is also published on the channel "
         "`afterturn:signals:OWNER` as one JSON object: `id`, `owner`, `session`, `kind`, `quiet`, "

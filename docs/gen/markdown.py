@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import re
-import textwrap
 from collections.abc import Iterable, Sequence
-from enum import Enum
-from itertools import pairwise
 
 NOTICE = "<!-- Written by `make reference` from the code. Change the code, not this page. -->"
 
@@ -33,26 +29,6 @@ def prose(docstring: str | None) -> str:
     """Return a docstring as paragraphs of Markdown without line breaks inside."""
     text = inspect.cleandoc(docstring or "")
     return "\n\n".join(" ".join(part.split()) for part in re.split(r"\n\s*\n", text))
-
-
-def first_paragraph(docstring: str | None) -> str:
-    return prose(docstring).partition("\n\n")[0]
-
-
-def member_docs(of: type[Enum]) -> dict[str, str]:
-    """Return the text behind each member of an enum, by the member's name."""
-    tree = ast.parse(textwrap.dedent(inspect.getsource(of)))
-    body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
-    found = {}
-    for statement, behind in pairwise(body):
-        if (
-            isinstance(statement, ast.Assign)
-            and isinstance(statement.targets[0], ast.Name)
-            and isinstance(behind, ast.Expr)
-            and isinstance(behind.value, ast.Constant)
-        ):
-            found[statement.targets[0].id] = prose(str(behind.value.value))
-    return found
 
 
 def _cell(text: str) -> str:
