@@ -1,4 +1,4 @@
-"""Tell users what happens to their conversation.
+"""Let users know what happens to their conversation.
 
     afterturn up                                    # in another terminal
     python examples/hear_signals.py
