@@ -18,8 +18,10 @@ from docs.gen.cli import paths
 from docs.gen.outcomes import MEANINGS
 from storage.signals import SignalKind
 from tests.pages import DOCS, PROJECT, Page, all_pages, page
+from workers.breaker import Verdict, verdict_of
 from workers.compression_settings import CompressionSettings
 from workers.setting_rows import describe_settings
+from workers.summarising import ErrorClass
 from workers.threshold import _BUILT_IN, threshold_tokens
 from workers.triggers import RULES
 
@@ -163,6 +165,12 @@ def _pointers(path: Path) -> list[tuple[str, str]]:
     return re.findall(r"\b(docs/[\w/-]+\.md)(?:#([\w-]+))?", text)
 
 
+def test_the_glossary_defines_each_word_once_and_in_order() -> None:
+    words = [word.lower() for word, meaning in page("docs/explanation/glossary.md").table("word")]
+    assert words == sorted(set(words))
+    assert len(words) > 80
+
+
 # What the pages say in numbers.
 
 
@@ -218,6 +226,18 @@ def test_every_outcome_and_every_signal_has_a_meaning() -> None:
     assert set(MEANINGS) == {one.value for one in outcomes.Outcome}
     changing = {name for name, (_, changes, _) in MEANINGS.items() if changes == "yes"}
     assert changing == {one.value for one in outcomes.Outcome if one.changed_view}
+
+
+def test_the_table_of_error_classes_is_that_of_the_code() -> None:
+    rows = page("docs/explanation/failures.md").table("class")
+    told = {row[0].strip("`"): tuple(row[2:]) for row in rows}
+    assert set(told) == {one.value for one in ErrorClass}
+    for one in ErrorClass:
+        again, exchange, breaker = told[one.value]
+        assert again.startswith("waits") == one.not_asked
+        assert (again == "no") == one.permanent
+        assert (exchange == "yes") == (not one.blames_endpoint)
+        assert (breaker == "yes") == (verdict_of(one) is Verdict.DOWN)
 
 
 def test_defaults_in_the_explanations_are_those_of_the_settings() -> None:
