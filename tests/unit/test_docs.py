@@ -16,11 +16,10 @@ from docs.gen.__main__ import PAGES
 from docs.gen.api import MEANINGS as SIGNAL_MEANINGS
 from docs.gen.cli import paths
 from docs.gen.outcomes import MEANINGS
-from storage.signals import SignalKind
+from docs.gen.sources import SignalKind, describe_settings
 from tests.pages import DOCS, PROJECT, Page, all_pages, page
 from workers.breaker import Verdict, verdict_of
 from workers.compression_settings import CompressionSettings
-from workers.setting_rows import describe_settings
 from workers.summarising import ErrorClass
 from workers.threshold import _BUILT_IN, threshold_tokens
 from workers.triggers import RULES
