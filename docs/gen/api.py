@@ -65,7 +65,7 @@ def errors() -> str:
         "```text\n" + "\n".join(_tree(found)) + "\n```",
         "## Each of them",
         *(
-            f"### {name}\n\n{prose(one.__doc__)}{_facts(one)}"
+            f"### {name}\n\n{prose(one.__doc__)}{_facts(one)}{_repeatable(one)}"
             for name, one in sorted(found.items())
         ),
     )
@@ -109,18 +109,22 @@ def _directive(name: str, *, level: int = 2) -> str:
 def _tree(found: dict[str, type[BaseException]]) -> list[str]:
     """Draw the classes below those that they derive from."""
     known = set(found.values())
-    roots = {base for one in known for base in [_root(one)]}
+    roots = {_root(one, known) for one in known}
     lines: list[str] = []
     for root in sorted(roots, key=lambda one: one.__name__):
-        lines.append(root.__name__)
+        lines.append(_label(root, known))
         lines += _branches(root, known, "")
     return lines
 
 
-def _root(one: type[BaseException]) -> type[BaseException]:
-    """Return the last class on the way up that is not a plain base of Python's own."""
+def _root(one: type[BaseException], known: set[type[BaseException]]) -> type[BaseException]:
+    """Return the uppermost class of ours, or of Python's where there is none above `one`."""
+    above = [base for base in one.__mro__[1:] if base in known]
+    if above:
+        return above[-1]
+    own = any(one in other.__mro__[1:] for other in known)
     plain = (object, BaseException, Exception)
-    return next(base for base in reversed(one.__mro__) if base not in plain)
+    return one if own else next((b for b in reversed(one.__mro__) if b not in plain), one)
 
 
 def _branches(
@@ -129,8 +133,28 @@ def _branches(
     below = sorted((one for one in known if over in one.__bases__), key=lambda one: one.__name__)
     for one in below:
         last = one is below[-1]
-        yield f"{indent}{'└── ' if last else '├── '}{one.__name__}"
+        yield f"{indent}{'└── ' if last else '├── '}{_label(one, known)}"
         yield from _branches(one, known, indent + ("    " if last else "│   "))
+
+
+def _label(one: type[BaseException], known: set[type[BaseException]]) -> str:
+    """Name a class of ours with the errors of Python that it also is."""
+    also = [b.__name__ for b in one.__bases__ if b not in known and b.__module__ == "builtins"]
+    shown = [name for name in also if name not in ("Exception", "BaseException")]
+    return f"{one.__name__} ({', '.join(shown)})" if one in known and shown else one.__name__
+
+
+def _repeatable(one: type[BaseException]) -> str:
+    """Say whether the same call may be repeated, where the class says so."""
+    if one.__subclasses__():
+        return ""
+    match getattr(one, "repeatable", None):
+        case True:
+            return "\n\nThe same call may be repeated."
+        case False:
+            return "\n\nRepeating the same call does not help."
+        case _:
+            return ""
 
 
 def _facts(one: type[BaseException]) -> str:
