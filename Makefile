@@ -17,6 +17,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.installed
 TESTED := $(VENV)/.installed-test
+DOCUMENTED := $(VENV)/.installed-docs
 
 # Many tests wait, so three processes keep two cores busy; `make test WORKERS=0` runs them in one process.
 WORKERS ?= 3
@@ -60,6 +61,15 @@ soak: lint ## For maintainers, before a release: everything on both databases, l
 mutants: $(TESTED) ## For maintainers: break the product in twenty ways, and see which tests notice
 	@$(BIN)/python -m tests.mutations $(ARGS)
 
+.PHONY: docs
+docs: reference ## Build the documentation into folder site; a warning fails
+	@$(BIN)/zensical build --strict --clean
+	@echo "Built site/index.html."
+
+.PHONY: reference
+reference: $(DOCUMENTED) ## Write docs/reference anew from the code
+	@$(BIN)/python -m docs.gen
+
 .PHONY: chaos
 chaos: $(TESTED) ## Kill, hang and restart everything at random for long, and print the tally
 	@$(BIN)/python -m tests.chaos $(ARGS)
@@ -87,12 +97,12 @@ secrets: ## Make up the passwords that compose.yaml wants, in folder secrets
 
 .PHONY: clean
 clean: ## Remove the environment, caches and builds
-	rm -rf $(VENV) build dist *.egg-info
+	rm -rf $(VENV) build dist site .cache *.egg-info
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: lock
-lock: $(BIN)/python ## For maintainers: renew both lock files (UPGRADE=1 takes newer versions)
+lock: $(BIN)/python ## For maintainers: renew the lock files (UPGRADE=1 takes newer versions)
 	@set -e; tool=$$(mktemp -d); trap 'rm -rf "$$tool"' EXIT; \
 	$(BIN)/python -m venv "$$tool"; \
 	"$$tool/bin/pip" install --quiet --disable-pip-version-check uv==0.13.9; \
@@ -100,8 +110,9 @@ lock: $(BIN)/python ## For maintainers: renew both lock files (UPGRADE=1 takes n
 		--generate-hashes --no-emit-index-url --no-header --group build \
 		$(if $(UPGRADE),--upgrade) "$$@"; }; \
 	lock -o requirements.lock; \
-	lock --extra test -c requirements.lock -o requirements-test.lock
-	@echo "Renewed requirements.lock and requirements-test.lock."
+	lock --extra test -c requirements.lock -o requirements-test.lock; \
+	lock --extra docs -c requirements-test.lock -o requirements-docs.lock
+	@echo "Renewed requirements.lock, requirements-test.lock and requirements-docs.lock."
 
 # What is installed is exactly what the lock files name, and a change of either installs anew.
 # The build tools are locked too, so building the project fetches nothing.
@@ -129,3 +140,8 @@ $(TESTED): $(BIN)/python requirements-test.lock pyproject.toml
 	@$(PIP_INSTALL) --require-hashes -r requirements-test.lock
 	@$(INSTALL_SELF)
 	@touch $(RUNTIME) $@
+
+$(DOCUMENTED): $(RUNTIME) requirements-docs.lock
+	@echo "Installing what requirements-docs.lock names ..."
+	@$(PIP_INSTALL) --require-hashes -r requirements-docs.lock
+	@touch $@

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -22,8 +23,8 @@ from tests.integration.test_gateway_signals import SLOW_POLL, listening, subscri
 from tests.model_behaviours import Status as HttpStatus
 from tests.model_server import ModelServer
 from tests.play import Play, Turn, playing
+from tests.processes import PROJECT
 from tests.scripted_worker import in_background
-from tests.unit.test_readme import blocks
 from tests.waiting import wait_until
 from workers.summariser.client import OpenAISummariser
 
@@ -157,7 +158,7 @@ def test_the_worker_pushes_what_it_tells(database: Database, redis_url: str) -> 
         assert heard == told
 
 
-def test_the_readmes_way_of_asking_shrinks_what_the_provider_refuses(database: Database) -> None:
+def test_the_documented_way_of_asking_shrinks_what_the_provider_refuses(database: Database) -> None:
     sent: list[int] = []
 
     def send(messages: list[Any], max_tokens: int | None = None) -> str:
@@ -167,10 +168,9 @@ def test_the_readmes_way_of_asking_shrinks_what_the_provider_refuses(database: D
         assert max_tokens is None
         return "answer"
 
-    names: dict[str, Any] = {}
-    exec(blocks("python")[1], names)  # what the README shows
+    ask: Any = runpy.run_path(str(PROJECT / "examples" / "ask.py"))["ask"]
     question = {"role": "user", "content": "?"}
     with scene(database, threshold_tokens=None) as (play, session):
         with in_background(play.work_one):
-            assert names["ask"](play.gateway, session, question, send) == "answer"
-        assert len(play.view(session)) + 1 == sent[1] < sent[0] == 65
+            assert ask(play.gateway, session, question, send) == "answer"
+        assert len(play.view(session)) + 2 == sent[1] < sent[0] == 66

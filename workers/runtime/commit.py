@@ -30,7 +30,7 @@ from workers.runtime.pass_context import PassContext, PassResult
 from workers.telemetry import tracing
 from workers.threshold import NoUsableWindowError
 
-_ALWAYS_LOUD = frozenset(
+ALWAYS_LOUD = frozenset(
     {SignalKind.STUCK, SignalKind.EXHAUSTED, SignalKind.RESET, SignalKind.COMPACT_THREAD}
 )
 """Signals on which somebody has to act. All others are quiet unless `progress_notices` is on."""
@@ -246,7 +246,7 @@ def _drop_answers(connection: Connection, claim: Claim) -> None:
 
 
 def _quiet(run: PassContext, kind: SignalKind) -> bool:
-    return kind not in _ALWAYS_LOUD and not run.settings.progress_notices
+    return kind not in ALWAYS_LOUD and not run.settings.progress_notices
 
 
 def _record(

@@ -1,0 +1,1 @@
+"""The pages of `docs/reference` that are written from the code: `make reference`."""
