@@ -12,7 +12,7 @@ from afterturn.doctor.finding import within
 from afterturn.transport import check_transport
 from tasks.names import QUEUES
 from tasks.settings import celery_settings
-from workers.urls import masked_url
+from workers.settings.urls import masked_url
 
 SECONDS = 3.0
 """Longest wait for one answer of the broker or of the workers."""

@@ -9,31 +9,35 @@ from sqlalchemy import Connection, select
 
 from afterturn.invocation import find_session
 from afterturn.overview import Fullness
-from storage import endpoints, events, guards, job_records, messages, pruned, summaries
+from storage import endpoints, guards
+from storage.conversations import events, messages, pruned, summaries
+from storage.conversations.messages import Amount
+from storage.conversations.micro_reads import read_state
+from storage.conversations.sessions import SessionRecord
+from storage.conversations.summaries import SummaryKind, SummaryRecord
 from storage.endpoints import EndpointState
 from storage.engine import Database
 from storage.guards import GuardName, GuardRecord
-from storage.job_records import JobRecord
-from storage.messages import Amount
-from storage.micro_reads import read_state
-from storage.sessions import SessionRecord
-from storage.summaries import SummaryKind, SummaryRecord
+from storage.jobs import job_records
+from storage.jobs.job_records import JobRecord
 from workers.batch.plan import Circumstances, NothingToCompact, plan_batch
 from workers.batch.preview import Portions
 from workers.batch.span import CompactionOptions, divide
-from workers.calibration import Calibration
-from workers.due import Load, Restraints
-from workers.limits import region_rules, server_threshold
-from workers.managed import ManagedBy, managed_by
 from workers.micro.plan import why_nothing_due
-from workers.pruning.plan import NothingToPrune, PrunePlan, plan_prune
-from workers.pruning.triggers import PRUNE_RULES
-from workers.reported import current_prompt
+from workers.policy.calibration import Calibration, current_prompt
+from workers.policy.threshold import (
+    ManagedBy,
+    Threshold,
+    managed_by,
+    region_rules,
+    server_threshold,
+)
+from workers.policy.triggers import RULES, Trigger
+from workers.prune.commit import PRUNE_RULES
+from workers.prune.plan import NothingToPrune, PrunePlan, plan_prune
 from workers.settings import CompressionSettings, Settings
 from workers.summariser.endpoints import EndpointError, chain_fingerprint, resolve_chain, route_name
-from workers.threshold import Threshold
-from workers.trigger_status import TriggerStatus, nobody_answers, trigger_statuses
-from workers.triggers import RULES, Trigger
+from workers.turn.due import Load, Restraints, TriggerStatus, nobody_answers, trigger_statuses
 
 _AUTOMATIC = RULES[Trigger.AFTER_RESPONSE]
 """Regions are shown as the commonest automatic trigger sees them."""

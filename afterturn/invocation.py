@@ -15,12 +15,13 @@ from sqlalchemy import Connection, make_url, select
 
 from afterturn.exits import CommandError, Exit
 from producers.gateway import Gateway
-from storage import migrate, sessions
+from storage import migrate
+from storage.conversations import sessions
+from storage.conversations.sessions import SessionRecord
 from storage.engine import Database, open_database
 from storage.errors import SessionNotFound
-from storage.sessions import SessionRecord
 from workers.settings import Settings, SettingsSource, load_settings
-from workers.urls import database_url, default_database_url, masked_url
+from workers.settings.urls import database_url, default_database_url, masked_url
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ from afterturn.doctor.guards import check_breakers, check_sessions
 from afterturn.doctor.jobs import check_jobs
 from afterturn.queue_look import QueueLook, look_at_queues
 from afterturn.render.words import duration
-from storage import activity, bulk_runs
-from storage.activity import Lately, Stock
+from storage import bulk_runs, history
 from storage.bulk_runs import Run, RunState, Tally
 from storage.engine import Database
+from storage.history import Lately, Stock
 from workers.settings import Settings
 
 HOUR_MS = 3_600_000
@@ -55,9 +55,9 @@ def look(database: Database, settings: Settings, secrets: Mapping[str, str]) -> 
         queues = look_at_queues(connection, database)
     took = 1000 * (time.perf_counter() - started)
     with database.read() as connection:
-        stock = activity.stock(connection, database)
-        lately = activity.lately(connection, database, ms=HOUR_MS)
-        ticks = activity.since_tick_ms(connection, database)
+        stock = history.stock(connection, database)
+        lately = history.lately(connection, database, ms=HOUR_MS)
+        ticks = history.since_tick_ms(connection, database)
         runs = bulk_runs.newest(connection, limit=1)
         run = next(
             (

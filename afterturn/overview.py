@@ -8,18 +8,19 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, select
 
 from afterturn.invocation import find_session
-from storage import attempts, cursors, guards, job_records, summaries
+from storage import attempts, guards
 from storage.attempts import AttemptRecord
-from storage.cursors import CursorName
+from storage.conversations import cursors, summaries
+from storage.conversations.cursors import CursorName
+from storage.conversations.sessions import SessionRecord
+from storage.conversations.summaries import SummaryKind, SummaryRecord, SummaryStatus
 from storage.engine import Database
 from storage.guards import GuardName, GuardRecord
-from storage.job_records import JobRecord
+from storage.jobs import job_records
+from storage.jobs.job_records import JobRecord
 from storage.models import Summary
-from storage.sessions import SessionRecord
-from storage.summaries import SummaryKind, SummaryRecord, SummaryStatus
-from workers.limits import session_threshold
+from workers.policy.threshold import NoUsableWindowError, Threshold, session_threshold
 from workers.settings import CompressionSettings
-from workers.threshold import NoUsableWindowError, Threshold
 
 _FAILURES = (GuardName.MICRO_FAILURES, GuardName.ENDPOINT_FAILURES)
 ROLLING = frozenset({SummaryKind.MICRO, SummaryKind.DEFRAG})

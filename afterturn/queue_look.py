@@ -13,12 +13,12 @@ from afterturn.render.console import Output
 from afterturn.render.fields import cell, columns
 from afterturn.render.words import NONE, duration, moment, moment_utc, number
 from afterturn.transport import TransportMissing
-from storage import backlog, queue_states
-from storage.backlog import Backlog
 from storage.engine import Database
-from storage.queue_states import PausedQueue
+from storage.jobs import backlog, queue_states
+from storage.jobs.backlog import Backlog
+from storage.jobs.queue_states import PausedQueue
 from tasks.names import QUEUES
-from workers.urls import masked_url
+from workers.settings.urls import masked_url
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from producers.session import Session
     from producers.turn import Receipt, Usage, UsageError
     from producers.undoing import RewindError
+    from storage.conversations.messages import Amount
+    from storage.conversations.rows import Origin
+    from storage.conversations.undo import Rewound, Undone
     from storage.errors import (
         AfterturnError,
         DatabaseUnavailable,
@@ -27,15 +30,12 @@ if TYPE_CHECKING:
         SessionNotFound,
         StorageError,
     )
-    from storage.messages import Amount
-    from storage.rows import Origin
     from storage.search import SearchMarkError
     from storage.signals import Signal, SignalKind
-    from storage.undo import Rewound, Undone
-    from workers.holds import Hold
-    from workers.messages import MessageError
+    from workers.conversation.messages import MessageError
+    from workers.policy.guards import Hold
     from workers.provider_errors.errors import ApiErrorKind
-    from workers.pruning.handles import HandleError
+    from workers.prune.notes import HandleError
     from workers.rendering import Dialect
     from workers.settings import Settings, SettingsError, load_settings
 
@@ -59,15 +59,15 @@ _NAMES = {
         "SessionNotFound",
         "StorageError",
     ),
-    "storage.messages": ("Amount",),
-    "storage.rows": ("Origin",),
+    "storage.conversations.messages": ("Amount",),
+    "storage.conversations.rows": ("Origin",),
     "storage.search": ("SearchMarkError",),
     "storage.signals": ("Signal", "SignalKind"),
-    "storage.undo": ("Rewound", "Undone"),
+    "storage.conversations.undo": ("Rewound", "Undone"),
     "workers.provider_errors.errors": ("ApiErrorKind",),
-    "workers.holds": ("Hold",),
-    "workers.messages": ("MessageError",),
-    "workers.pruning.handles": ("HandleError",),
+    "workers.policy.guards": ("Hold",),
+    "workers.conversation.messages": ("MessageError",),
+    "workers.prune.notes": ("HandleError",),
     "workers.rendering": ("Dialect",),
     "workers.settings": ("Settings", "SettingsError", "load_settings"),
 }

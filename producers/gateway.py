@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from producers.results import Compaction
     from producers.session import Session
     from producers.turn import Origins, Receipt, Usage
+    from storage.conversations.messages import Amount
+    from storage.conversations.undo import Rewound, Undone
     from storage.engine import Database
-    from storage.messages import Amount
     from storage.signals import Signal
-    from storage.undo import Rewound, Undone
     from workers.rendering import Dialect
     from workers.settings import Settings
 

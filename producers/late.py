@@ -96,6 +96,6 @@ def search(
 
 def stuck_sentence() -> str:
     """Return what a user is told about a session that cannot be made smaller."""
-    from workers.batch.failure_policy import STUCK_SENTENCE
+    from workers.policy.failures import STUCK_SENTENCE
 
     return STUCK_SENTENCE

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from storage.sessions import SessionRecord
-from workers.calibration import Calibration
-from workers.limits import hygiene_limit, session_threshold, usable_window
-from workers.managed import managed_by
+from storage.conversations.sessions import SessionRecord
+from workers.policy.calibration import Calibration
+from workers.policy.threshold import (
+    NoUsableWindowError,
+    hygiene_limit,
+    managed_by,
+    session_threshold,
+    usable_window,
+)
 from workers.settings import CompressionSettings
-from workers.threshold import NoUsableWindowError
 
 
 @dataclass(frozen=True, slots=True)

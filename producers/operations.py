@@ -34,13 +34,14 @@ from producers.session import (
 )
 from producers.turn import Origins, Receipt, TurnWrite, Usage
 from producers.waiting import Deadline
-from storage import sessions, signals
+from storage import signals
+from storage.conversations import sessions
+from storage.conversations.messages import Amount
+from storage.conversations.sessions import SessionRecord
+from storage.conversations.undo import Rewound, Undone
 from storage.engine import Database
 from storage.errors import SessionClash, SessionNotFound
-from storage.messages import Amount
-from storage.sessions import SessionRecord
 from storage.signals import Signal
-from storage.undo import Rewound, Undone
 from workers.rendering import Dialect
 from workers.settings import Settings, SettingsSource
 from workers.telemetry import tracing

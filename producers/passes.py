@@ -12,18 +12,19 @@ from producers.measure import Size, measure
 from producers.notify import Notifier
 from producers.results import Compaction, Status
 from producers.waiting import Deadline, JobSnapshot, poll
-from storage import attempts, guards, job_records, jobs, sessions
+from storage import attempts, guards, jobs
+from storage.conversations import sessions
+from storage.conversations.sessions import SessionRecord
 from storage.engine import Database
 from storage.guards import GuardName
-from storage.job_records import JobRecord
-from storage.jobs import DueJob, JobKind, JobState
+from storage.jobs import DueJob, JobKind, JobState, job_records
+from storage.jobs.job_records import JobRecord
 from storage.outcomes import Outcome
-from storage.sessions import SessionRecord
-from workers.holds import Hold, held_back
-from workers.managed import ManagedBy, managed_by
+from workers.policy.guards import Hold, held_back
+from workers.policy.threshold import ManagedBy, managed_by
+from workers.policy.triggers import BATCH_QUEUE, RULES, Trigger
 from workers.settings import CompressionSettings, SettingsSource
 from workers.summariser.endpoints import chain_fingerprint
-from workers.triggers import BATCH_QUEUE, RULES, Trigger
 
 
 @dataclass(frozen=True, slots=True)

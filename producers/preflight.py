@@ -10,12 +10,13 @@ from producers.measure import Size, measure
 from producers.passes import Passes, RequestedPass
 from producers.results import Compaction, CompressionStuck, Status
 from producers.waiting import Deadline
-from storage import guards, sessions
+from storage import guards
+from storage.conversations import sessions
+from storage.conversations.sessions import SessionRecord
 from storage.guards import GuardName
-from storage.sessions import SessionRecord
-from workers.calibration import Calibration
+from workers.policy.calibration import Calibration
+from workers.policy.triggers import RULES, Trigger
 from workers.settings import CompressionSettings
-from workers.triggers import RULES, Trigger
 
 _NO_PROGRESS = "no progress"
 _FINISHED = frozenset({Status.CHANGED, Status.UNCHANGED, Status.FAILED})

@@ -8,12 +8,12 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from storage import messages, pruned
+from storage.conversations import messages, pruned
+from storage.conversations.rows import Message
+from storage.conversations.sessions import SessionRecord
 from storage.errors import StorageError
-from storage.rows import Message
-from storage.sessions import SessionRecord
-from workers.pruning.calls import calls_of
-from workers.pruning.handles import Handle
+from workers.prune.notes import Handle
+from workers.prune.outputs import calls_of
 from workers.rendering import Dialect, render
 
 

@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from producers.arguments import RequestError, check_whole
-from storage import search, sessions
+from storage import search
+from storage.conversations import sessions
 from storage.engine import Database
 from storage.errors import SessionNotFound
 from storage.search import Found, Hit, Line, Scope, SessionFacts

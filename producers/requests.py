@@ -10,10 +10,11 @@ from producers.measure import Size
 from producers.passes import Passes, RequestedPass
 from producers.results import Compaction, CompressionStuck, Status
 from producers.waiting import Deadline
-from storage import audit, guards, sessions
+from storage import audit, guards
 from storage.audit import AuditAction
+from storage.conversations import sessions
 from storage.guards import GuardName
-from workers.triggers import Trigger
+from workers.policy.triggers import Trigger
 
 LONG_CONTEXT_WINDOW = 200_000
 """The window in tokens of an account that may not use a longer one."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from producers import late
 from producers.measure import Size
 from storage.errors import AfterturnError
-from workers.holds import Hold
-from workers.triggers import Trigger
+from workers.policy.guards import Hold
+from workers.policy.triggers import Trigger
 
 if TYPE_CHECKING:
     from workers.provider_errors.errors import ApiErrorKind

@@ -11,14 +11,17 @@ from datetime import UTC, datetime
 from sqlalchemy import Connection
 
 from producers.arguments import RequestError
-from storage import sessions
+from storage.conversations import sessions
+from storage.conversations.sessions import SessionRecord
 from storage.engine import Database
 from storage.errors import SessionClash
-from storage.sessions import SessionRecord
-from workers.limits import server_threshold, session_threshold
-from workers.managed import ManagedBy
+from workers.policy.threshold import (
+    ManagedBy,
+    NoUsableWindowError,
+    server_threshold,
+    session_threshold,
+)
 from workers.settings import CompressionSettings
-from workers.threshold import NoUsableWindowError
 
 MAX_TITLE_CHARS = 100
 

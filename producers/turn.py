@@ -11,19 +11,20 @@ from typing import Any, TypeAlias
 
 from sqlalchemy import Connection
 
-from storage import events, jobs, messages, sessions
+from storage import jobs
+from storage.conversations import events, messages, sessions
+from storage.conversations.messages import Draft
+from storage.conversations.rows import Origin
+from storage.conversations.sessions import SessionRecord
 from storage.engine import Database
 from storage.errors import EventConflict, InputError, StorageError
 from storage.jobs import DueJob, JobKind
-from storage.messages import Draft
-from storage.rows import Origin
-from storage.sessions import SessionRecord
 from tasks.names import TURNS
-from workers.messages import MessageError, check, outline
-from workers.pruning.calls import calls_of
-from workers.pruning.notes import holds_note
+from workers.conversation.messages import MessageError, check, outline
+from workers.conversation.tokens import estimate_message
+from workers.prune.notes import holds_note
+from workers.prune.outputs import calls_of
 from workers.telemetry.log_lines import Field, LogEvent, log_event
-from workers.tokens import estimate_message
 
 log = logging.getLogger(__name__)
 

@@ -6,15 +6,16 @@ from dataclasses import asdict
 
 from sqlalchemy import Connection
 
-from storage import audit, messages, undo
+from storage import audit
 from storage.audit import AuditAction
+from storage.conversations import messages, undo
+from storage.conversations.messages import Amount
+from storage.conversations.sessions import SessionRecord
+from storage.conversations.undo import Rewound, Undone
 from storage.engine import Database
 from storage.errors import StorageError
-from storage.messages import Amount
-from storage.sessions import SessionRecord
-from storage.undo import Rewound, Undone
 from workers.batch.placeholders import ensure_replacement
-from workers.pruning import commit
+from workers.prune import commit
 from workers.settings import CompressionSettings
 
 

@@ -9,10 +9,10 @@ from typing import TypeVar
 
 from producers.results import Status
 from storage.attempts import AttemptRecord
-from storage.job_records import JobStanding
 from storage.jobs import JobState
+from storage.jobs.job_records import JobStanding
 from storage.outcomes import CHANGED_VIEW, Outcome
-from workers.batch.failure_policy import is_poor
+from workers.policy.failures import is_poor
 
 T = TypeVar("T")
 

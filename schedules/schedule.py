@@ -36,8 +36,8 @@ class Entry:
     """A task that runs once in every `seconds`, however many schedulers send it.
 
     The `seconds` are those of the database's clock: the task takes each of them once
-    (`storage.slots`). It is sent twice as often, since a tick that is sent every `seconds` would
-    now and then come twice in one of them and not at all in the next.
+    (`storage.scheduling`). It is sent twice as often, since a tick that is sent every `seconds`
+    would now and then come twice in one of them and not at all in the next.
     """
 
     name: str

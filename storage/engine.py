@@ -33,8 +33,8 @@ from sqlalchemy.exc import (
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from storage.concurrency import Turnstile
 from storage.errors import DatabaseUnavailable, StorageError
-from storage.turnstile import Turnstile
 
 BUSY_SECONDS = 30
 CONNECT_SECONDS = 5

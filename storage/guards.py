@@ -22,8 +22,8 @@ from sqlalchemy import (
 from sqlalchemy import text as sql
 
 from storage.engine import Database, clock, insert_into
-from storage.lists import among
 from storage.models import Guard, Session, table_of
+from storage.types import among
 
 
 class GuardName(StrEnum):

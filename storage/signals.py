@@ -11,9 +11,9 @@ from typing import Any
 from sqlalchemy import Connection, func, insert, literal, select
 
 from storage.engine import Database
-from storage.escape import EscapedText
 from storage.models import Session, table_of
 from storage.models import Signal as SignalRow
+from storage.types import EscapedText
 
 # For inserts: the table takes no detour, as the mapped class does.
 _SIGNALS = table_of(SignalRow)

@@ -10,9 +10,9 @@ from threading import Lock
 from celery import Celery
 
 from storage import migrate
+from storage.concurrency import Turnstile, width_for
 from storage.engine import Database
 from storage.errors import StorageError
-from storage.turnstile import Turnstile, width_for
 from tasks.conclusion import WorkshopSource, work_and_conclude
 from tasks.lifecycle import StopFlag
 from tasks.maintenance import MAINTENANCE_TASKS, tick

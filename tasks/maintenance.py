@@ -8,7 +8,8 @@ from types import MappingProxyType
 
 from celery import Celery
 
-from storage import queue_states, search, slots, upkeep
+from storage import maintenance, scheduling, search
+from storage.jobs import queue_states
 from tasks.names import (
     DATABASE,
     INDEX,
@@ -42,7 +43,7 @@ def tick(app: Celery, context: Workshop, name: str, every_seconds: float | None)
     if every_seconds is not None:
         with context.database.write() as connection:
             every_ms = max(1, int(1000 * every_seconds))
-            if not slots.take(connection, context.database, name, every_ms=every_ms):
+            if not scheduling.take(connection, context.database, name, every_ms=every_ms):
                 return "done already"
     found = MAINTENANCE_TASKS[name](app, context)
     if found:
@@ -74,7 +75,7 @@ MAINTENANCE_TASKS: Mapping[str, Callable[[Celery, Workshop], int]] = MappingProx
         RECOVER_ORPHANS: _recover_orphans,
         SCAN_IDLE: _scan_idle,
         RETENTION: lambda _app, context: delete_expired(context).rows,
-        DATABASE: lambda _app, context: upkeep.tend(context.database).moved,
+        DATABASE: lambda _app, context: maintenance.tend(context.database).moved,
         INDEX: lambda _app, context: search.index_pending(context.database).rows,
     }
 )

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from storage import endpoints
+from storage.conversations.rows import Row
 from storage.guards import GuardName
 from storage.outcomes import Outcome
-from storage.rows import Row
 from tests.gateways import rows_of
 from tests.model_behaviours import Good, Status
 from tests.model_server import ModelServer
 from tests.workplace import SLACK_MS, Workplace
+from workers.policy.triggers import RULES, Trigger
 from workers.runtime.pass_context import PassResult
 from workers.summariser.endpoints import route_name
-from workers.triggers import RULES, Trigger
 
 SQLITE = pytest.mark.parametrize("lasting_database", ["sqlite"], indirect=True)
 

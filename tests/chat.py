@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from storage.rows import Kind, Row
+from storage.conversations.rows import Kind, Row
 from tests.strategies import ChatDict, marker_row, rows_of
 from workers.rendering import Dialect, render
 

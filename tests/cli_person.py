@@ -9,7 +9,8 @@ from typing import Any
 
 import yaml
 
-from storage import guards, sessions
+from storage import guards
+from storage.conversations import sessions
 from storage.engine import Database, open_database
 from storage.guards import GuardName
 from tests.command_line import Ended, invoke

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from producers import Gateway, Session
-from storage import guards, sessions, signals
+from storage import guards, signals
+from storage.conversations import sessions
+from storage.conversations.sessions import SessionRecord
 from storage.guards import GuardName
 from storage.jobs import JobKind
-from storage.sessions import SessionRecord
 from storage.signals import Signal
 from tests.conversations import turn
 from tests.play import Play, Turn
-from workers.calibration import Calibration
+from workers.policy.calibration import Calibration
 
 SMALL: dict[str, Any] = {"protect_last_n": 4, "threshold_tokens": 2_000}
 """Settings under which twelve turns of the airline desk leave something to absorb."""

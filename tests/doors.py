@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from producers import Gateway, Session
-from storage import guards, job_records, sessions
+from storage import guards
+from storage.conversations import sessions
 from storage.engine import Database
 from storage.guards import GuardName, GuardRecord
-from storage.job_records import JobRecord
-from storage.jobs import JobKind
+from storage.jobs import JobKind, job_records
+from storage.jobs.job_records import JobRecord
 from tests.gateways import url_of, user
 from workers.settings import CompressionSettings, Settings
 

@@ -10,7 +10,8 @@ from typing import Any
 from sqlalchemy import text as sql
 
 from producers import Gateway, Session
-from storage import messages, migrate
+from storage import migrate
+from storage.conversations import messages
 from storage.engine import Database, open_database
 from storage.models import Base
 from workers.settings import Settings

@@ -18,7 +18,7 @@ from typing import Any
 
 from storage.engine import open_database
 from tests.play import TODAY
-from workers.retry import RetryPolicy
+from workers.policy.failures import RetryPolicy
 from workers.runtime.context import Workshop
 from workers.runtime.jobs import Worked, work
 from workers.settings import CompressionSettings, Settings, SettingsSource

@@ -9,19 +9,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from storage.escape import escape
+from storage.conversations.messages import Amount
+from storage.conversations.payload import split
+from storage.conversations.summaries import SummaryKind
+from storage.conversations.undo import Rewound, Undone
 from storage.guards import GuardName
 from storage.jobs import JobKind
-from storage.messages import Amount
-from storage.payload import split
-from storage.summaries import SummaryKind
-from storage.undo import Rewound, Undone
+from storage.types import escape
 from tests.machine_state import Shown, State, StoredJob, StoredRow, StoredSummary
-from workers.marker import frame_tokens
+from workers.conversation.markers import frame_tokens
+from workers.conversation.tokens import estimate_text
+from workers.policy.triggers import TriggerRules, rules_of
 from workers.rendering import Dialect, render
 from workers.settings import CompressionSettings
-from workers.tokens import estimate_text
-from workers.triggers import TriggerRules, rules_of
 
 MICRO_KINDS = frozenset({SummaryKind.MICRO, SummaryKind.DEFRAG})
 IN_PLACE = frozenset({SummaryKind.DEFRAG, SummaryKind.HEALED})

@@ -16,12 +16,11 @@ from tests.machine_account import Account
 from tests.machine_state import State
 from tests.machine_turns import ORDER, SECRETS
 from tests.validity import check_view
-from workers.limits import region_rules, session_threshold
-from workers.regions import head_end, tail_start
+from workers.conversation.regions import head_end, tail_start
+from workers.policy.threshold import NoUsableWindowError, region_rules, session_threshold
 from workers.rendering import Dialect, render
 from workers.settings import CompressionSettings
 from workers.summariser.role_play import is_order
-from workers.threshold import NoUsableWindowError
 
 _QUOTED = re.compile(r"`[^`\n]*`")
 

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Self
 
-from storage import guards, job_records, jobs, sessions
+from storage import guards, jobs
+from storage.conversations import sessions
+from storage.conversations.summaries import SummaryKind
 from storage.engine import Database
 from storage.guards import GuardName
-from storage.job_records import JobRecord
-from storage.jobs import MAX_CRASHES, JobKind, JobState
-from storage.summaries import SummaryKind
+from storage.jobs import MAX_CRASHES, JobKind, JobState, job_records
+from storage.jobs.job_records import JobRecord
 from tests.gateways import emptied, url_of
 from tests.machine_invariants import check_jobs, check_texts, check_words
 from tests.machine_state import State
@@ -26,12 +27,12 @@ from tests.machine_talks import OVERFLOW, Talks
 from tests.machine_turns import Shape
 from tests.machine_world import Dial, World
 from tests.unabsorbed import ruled_out
-from workers.due import MICRO_RULES
+from workers.policy.triggers import Trigger, rules_of
 from workers.runtime.jobs import Crashed, NotClaimed, Worked, work
 from workers.summariser.contract import SummaryRequest
 from workers.summariser.endpoints import chain_fingerprint
 from workers.summariser.prompts import chat_messages
-from workers.triggers import Trigger, rules_of
+from workers.turn.due import MICRO_RULES
 
 AFTER_LEASE_MS = 61_000
 MOST_JOBS = 300

@@ -10,12 +10,12 @@ from typing import Any
 from sqlalchemy import TextClause
 from sqlalchemy import text as sql
 
+from storage.conversations.payload import join, load
+from storage.conversations.rows import Kind, Origin, Row
+from storage.conversations.sessions import SessionRecord
 from storage.engine import Database
-from storage.escape import unescape
 from storage.jobs import JobKind, JobState
-from storage.payload import join, load
-from storage.rows import Kind, Origin, Row
-from storage.sessions import SessionRecord
+from storage.types import unescape
 
 Shown = tuple[Any, ...]
 """A row of the view without what tells one marker row from another: (position, is marker, …)."""

@@ -9,10 +9,10 @@ import pytest
 
 from producers import Session
 from producers.undoing import RewindError
-from storage import job_records, jobs
+from storage import jobs
 from storage.errors import EventConflict
-from storage.job_records import JobRecord
-from storage.jobs import JobKind
+from storage.jobs import JobKind, job_records
+from storage.jobs.job_records import JobRecord
 from tests.machine_account import Account
 from tests.machine_invariants import check
 from tests.machine_state import State, read_state
@@ -20,8 +20,8 @@ from tests.machine_turns import TAGS, AnyShape, open_calls, result
 from tests.machine_world import World
 from tests.play import Turn
 from workers.batch.placeholders import withdraw
+from workers.policy.triggers import BATCH_QUEUE, RULES, Trigger
 from workers.rendering import Dialect, render
-from workers.triggers import BATCH_QUEUE, RULES, Trigger
 
 OVERFLOW = {
     "status": 400,

@@ -13,7 +13,7 @@ from sqlalchemy import Engine, select
 from producers import Gateway
 from storage.engine import Database, open_database
 from tests.gateways import url_of
-from workers.retry import RetryPolicy
+from workers.policy.failures import RetryPolicy
 from workers.runtime.context import Workshop
 from workers.settings import (
     AuxiliarySettings,

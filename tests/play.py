@@ -17,12 +17,12 @@ from sqlalchemy import text as sql
 
 from producers import Gateway, Origin, Session
 from storage import jobs, migrate
-from storage import messages as stored
+from storage.conversations import messages as stored
+from storage.conversations.rows import Kind, Row
 from storage.engine import Database, open_database
-from storage.rows import Kind, Row
 from tests.unabsorbed import check_unabsorbed
-from workers.messages import outline
-from workers.retry import RetryPolicy
+from workers.conversation.messages import outline
+from workers.policy.failures import RetryPolicy
 from workers.runtime.context import Workshop
 from workers.runtime.jobs import Crashed, NotClaimed, Worked, work
 from workers.settings import CompressionSettings, Settings, SettingsSource

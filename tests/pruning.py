@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from storage.rows import Row
+from storage.conversations.rows import Row
 from tests.chat import assistant, result, user
 from tests.strategies import ChatDict, rows_of
-from workers.pruning.plan import prune_rules
-from workers.pruning.rules import Shortened, shorten
+from workers.prune.plan import prune_rules
+from workers.prune.rules import Shortened, shorten
 from workers.settings import CompressionSettings
 
 KEY = 7

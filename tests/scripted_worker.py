@@ -11,11 +11,12 @@ from typing import TypeAlias
 from sqlalchemy import Connection
 from sqlalchemy import text as sql
 
-from storage import attempts, jobs, sessions
+from storage import attempts, jobs
 from storage.attempts import AttemptRecord
+from storage.conversations import sessions
+from storage.conversations.sessions import SessionRecord
 from storage.engine import Database
 from storage.jobs import Claim, Ended, JobKind
-from storage.sessions import SessionRecord
 from tests.at_once import succeeded
 
 LEASE_MS = 60_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from storage.sessions import SessionRecord
+from storage.conversations.sessions import SessionRecord
 
 _BARE = SessionRecord(
     key=1,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from storage import job_records, jobs
+from storage import jobs
 from storage.engine import Database
-from storage.job_records import JobRecord
-from storage.jobs import Claim, DueJob, Ended
+from storage.jobs import Claim, DueJob, Ended, job_records
+from storage.jobs.job_records import JobRecord
 from tests.stored_session import later
 
 LEASE_MS = 60_000

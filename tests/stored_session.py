@@ -11,19 +11,20 @@ import pytest
 from sqlalchemy import Connection, select
 
 from producers.turn import draft_turn
-from storage import cursors, events, guards, jobs, messages, sessions, summaries, undo
-from storage.cursors import CursorName
+from storage import guards, jobs
+from storage.conversations import cursors, events, messages, sessions, summaries, undo
+from storage.conversations.cursors import CursorName
+from storage.conversations.rows import Kind, Row
+from storage.conversations.sessions import SessionRecord
+from storage.conversations.summaries import SummaryKind, SummaryStatus
+from storage.conversations.undo import Rewound, Undone
 from storage.engine import Database
 from storage.guards import GuardName
 from storage.jobs import DueJob, JobKind
 from storage.models import Base
-from storage.rows import Kind, Row
-from storage.sessions import SessionRecord
-from storage.summaries import SummaryKind, SummaryStatus
-from storage.undo import Rewound, Undone
 from tests.unabsorbed import check_unabsorbed
-from workers.marker import frame_tokens
-from workers.tokens import estimate_text
+from workers.conversation.markers import frame_tokens
+from workers.conversation.tokens import estimate_text
 
 on_postgresql = pytest.mark.parametrize("lasting_database", ["postgresql"], indirect=True)
 """Run a test that takes `database` on PostgreSQL alone."""

@@ -1,7 +1,7 @@
 """Hypothesis strategies for whole transcripts and for live views with markers.
 
-Messages are OpenAI chat dicts that pass `workers.messages.check`; among them stands everything
-that real sessions are known to hold: reused ids, denied, missing, late and second results,
+Messages are OpenAI chat dicts that pass `workers.conversation.messages.check`; among them stands
+everything that real sessions are known to hold: reused ids, denied, missing, late and second results,
 results in user clothing, notices with role user, blank, huge and foreign text.
 """
 
@@ -13,11 +13,11 @@ from typing import Any, TypeAlias
 
 from hypothesis import strategies as st
 
-from storage.rows import Kind, Origin, Row
-from workers.marker import frame_tokens
-from workers.messages import outline
-from workers.tokens import estimate_message, estimate_text
-from workers.transcript import is_kept_by_micro, is_system, tool_groups
+from storage.conversations.rows import Kind, Origin, Row
+from workers.conversation.markers import frame_tokens
+from workers.conversation.messages import outline
+from workers.conversation.tokens import estimate_message, estimate_text
+from workers.conversation.transcript import is_kept_by_micro, is_system, tool_groups
 
 ChatDict: TypeAlias = dict[str, Any]
 Line: TypeAlias = tuple[ChatDict, Origin | None]

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from producers import Gateway, Session
-from storage import guards, messages, sessions
+from storage import guards
+from storage.conversations import messages, sessions
+from storage.conversations.rows import Row
+from storage.conversations.sessions import SessionRecord
 from storage.engine import Database
 from storage.guards import GuardName, GuardRecord
 from storage.jobs import JobKind
-from storage.rows import Row
-from storage.sessions import SessionRecord
 from tests.chat import assistant, result, user
 from tests.play import Play, Turn, playing
 from tests.pruning import call

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from sqlalchemy import text
 
+from storage.conversations.micro_reads import read_state
 from storage.engine import Database
-from storage.micro_reads import read_state
-from workers.due import least_for_micro
 from workers.micro.plan import why_nothing_due
 from workers.settings.compression import CompressionSettings
+from workers.turn.due import least_for_micro
 
 _WRONG = """
 SELECT s."key", s.unabsorbed_tokens, COALESCE(SUM(m.tokens), 0)

@@ -16,18 +16,21 @@ from sqlalchemy import select
 from sqlalchemy import text as sql
 
 from producers import Gateway
-from storage import attempts, guards, job_records, jobs, messages, signals
+from storage import attempts, guards, jobs, signals
 from storage.attempts import AttemptRecord
+from storage.conversations import messages
+from storage.conversations.rows import Row
 from storage.engine import Database, open_database
 from storage.guards import GuardName, GuardRecord
-from storage.job_records import JobRecord
-from storage.jobs import DueJob, JobKind
-from storage.rows import Row
+from storage.jobs import DueJob, JobKind, job_records
+from storage.jobs.job_records import JobRecord
 from storage.signals import Signal
 from tests.conversations import turn
 from tests.gateways import url_of
 from tests.stored_session import StoredSession, dump, later
-from workers.retry import RetryPolicy
+from workers.conversation.tokens import estimate_text
+from workers.policy.failures import RetryPolicy
+from workers.policy.triggers import BATCH_QUEUE, RULES, Trigger
 from workers.runtime.context import Workshop
 from workers.runtime.jobs import Crashed, NotClaimed, Worked, work
 from workers.runtime.pass_context import PassResult
@@ -37,8 +40,6 @@ from workers.summariser.contract import SummariserError
 from workers.summariser.gate import Blocked, Permit, SharedGate
 from workers.summariser.headings import Section
 from workers.summariser.rate_limits import Limits
-from workers.tokens import estimate_text
-from workers.triggers import BATCH_QUEUE, RULES, Trigger
 
 TODAY = date(2026, 11, 30)
 DESK: Mapping[str, Any] = {"protect_last_n": 8, "threshold_tokens": 4000}

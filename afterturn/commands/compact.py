@@ -18,7 +18,7 @@ from afterturn.render.console import Output
 from afterturn.render.fields import document
 from afterturn.render.terms import LOCAL, describe_summarisers, summariser_names
 from producers.arguments import RequestError, check_wishes
-from storage.sessions import SessionRecord
+from storage.conversations.sessions import SessionRecord
 from workers.batch.plan import NothingToCompact
 from workers.batch.preview import Preview as Planned
 from workers.batch.span import CompactionOptions

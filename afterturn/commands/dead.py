@@ -29,11 +29,11 @@ from afterturn.render.fields import (
 )
 from afterturn.render.terms import attempt_name
 from afterturn.render.words import NONE, count, moment
-from storage import audit, dead_jobs, job_records
+from storage import audit
 from storage.audit import AuditAction
-from storage.dead_jobs import DeadJob, Retried
 from storage.engine import Database
-from storage.jobs import JobKind
+from storage.jobs import JobKind, dead_jobs, job_records
+from storage.jobs.dead_jobs import DeadJob, Retried
 
 AT_ONCE = 100
 """Jobs of a transaction when there are many: each holds a row that a gateway may want."""

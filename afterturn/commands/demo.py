@@ -26,10 +26,10 @@ from afterturn.render.console import Output
 from afterturn.render.fields import facts
 from afterturn.render.terms import describe_summarisers, summariser_names
 from afterturn.render.words import count
-from storage import sessions
-from workers.limits import session_threshold
+from storage.conversations import sessions
+from workers.policy.threshold import session_threshold
 from workers.settings import Settings
-from workers.urls import database_url
+from workers.settings.urls import database_url
 
 
 def demo(

@@ -38,14 +38,14 @@ from afterturn.render.sessions import (
 )
 from afterturn.render.terms import LOCAL, summary_name, trigger_name
 from afterturn.render.words import NONE, clock, count, duration, number, share, until
-from storage.job_records import JobRecord
 from storage.jobs import JobState
-from workers.calibration import Calibration
-from workers.holds import Hold
-from workers.managed import ManagedBy
-from workers.pruning.plan import NothingToPrune, PrunePlan
-from workers.trigger_status import TriggerStatus
-from workers.triggers import Trigger
+from storage.jobs.job_records import JobRecord
+from workers.policy.calibration import Calibration
+from workers.policy.guards import Hold
+from workers.policy.threshold import ManagedBy
+from workers.policy.triggers import Trigger
+from workers.prune.plan import NothingToPrune, PrunePlan
+from workers.turn.due import TriggerStatus
 
 ERRORS = frozenset({Trigger.CONTEXT_OVERFLOW})
 """The one that stands for all of them."""

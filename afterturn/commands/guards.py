@@ -24,12 +24,13 @@ from afterturn.render.fields import (
 )
 from afterturn.render.sentences import SUPPRESSING, breaker_words, guard_sentence
 from afterturn.render.sessions import GUARD_OF_SESSION
-from storage import audit, endpoints, guards, sessions
+from storage import audit, endpoints, guards
 from storage.audit import AuditAction
+from storage.conversations import sessions
+from storage.conversations.sessions import SessionRecord
 from storage.endpoints import EndpointState
 from storage.engine import Database
 from storage.guards import GuardName, GuardRecord, HeldSession
-from storage.sessions import SessionRecord
 
 MOST = 1000
 """Guards that are listed at once."""

@@ -28,11 +28,11 @@ from storage import jobs
 from storage.engine import Database
 from storage.jobs import DueJob, JobKind
 from storage.outcomes import Outcome
-from workers.pruning.plan import NothingToPrune, PrunePlan, plan_prune
-from workers.pruning.rules import Rule, Shortened
-from workers.pruning.triggers import PRUNE_QUEUE, STRENGTH, PruneTrigger
+from workers.policy.triggers import RULES, Trigger
+from workers.prune.commit import PRUNE_QUEUE, STRENGTH, PruneTrigger
+from workers.prune.plan import NothingToPrune, PrunePlan, plan_prune
+from workers.prune.rules import Rule, Shortened
 from workers.runtime.jobs import Crashed, NotClaimed, Worked, work
-from workers.triggers import RULES, Trigger
 
 MOST_ROWS = 20
 

@@ -16,9 +16,10 @@ from afterturn.queue_look import look_at_broker, look_at_queues, queues_document
 from afterturn.render.console import Output
 from afterturn.render.progress import Steps, show_progress
 from afterturn.render.words import count
-from storage import audit, backlog, jobs, queue_states
+from storage import audit, jobs
 from storage.audit import AuditAction
 from storage.engine import Database
+from storage.jobs import backlog, queue_states
 from tasks.names import QUEUES
 
 LOOK_SECONDS = 0.3

@@ -23,8 +23,8 @@ from afterturn.render.fields import (
 from afterturn.render.sessions import attempt_fields
 from afterturn.render.terms import attempt_name, outcome_name
 from afterturn.render.words import duration, moment, number
-from storage import activity
-from storage.activity import TryRecord, WhichTries
+from storage import history
+from storage.history import TryRecord, WhichTries
 
 RUN: Fields[TryRecord] = (
     Field("id", "no.", lambda one: one.id, SERIAL, priority=3),
@@ -87,7 +87,7 @@ def runs(
                 if since is None
                 else moment_before(connection, database, age_ms(since, "--since")),
             )
-            found = activity.newest(connection, which, before=before, limit=limit)[::-1]
+            found = history.newest(connection, which, before=before, limit=limit)[::-1]
         if not following:
             if as_json:
                 output.document({"runs": documents(RUN, found)})
@@ -100,7 +100,7 @@ def runs(
 
         def read(last: int) -> list[TryRecord]:
             with database.read() as connection:
-                return activity.after(connection, which, number=last, limit=PAGE)
+                return history.after(connection, which, number=last, limit=PAGE)
 
         def show(one: TryRecord) -> None:
             if as_json:

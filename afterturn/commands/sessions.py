@@ -23,10 +23,10 @@ from afterturn.render.terms import summary_name
 from afterturn.render.transcript import blocks
 from afterturn.render.words import count, number
 from producers import Gateway, HandleError, OutputNotFound
-from storage import sessions, summaries
-from storage.sessions import SessionRecord
-from storage.summaries import SummaryKind
-from storage.undo import Undone
+from storage.conversations import sessions, summaries
+from storage.conversations.sessions import SessionRecord
+from storage.conversations.summaries import SummaryKind
+from storage.conversations.undo import Undone
 from workers.rendering import Dialect
 
 Handle = Annotated[

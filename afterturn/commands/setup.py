@@ -26,7 +26,7 @@ from storage.engine import Database, open_database
 from workers.settings import Settings
 from workers.settings.base import SettingsError
 from workers.settings.file import load_settings, settings_path
-from workers.urls import masked_url
+from workers.settings.urls import masked_url
 
 config = typer.Typer(
     cls=Group, help="Check the configuration, or print an example.", no_args_is_help=True

@@ -31,7 +31,7 @@ from tasks.embedded import EmbeddedWorker
 from tasks.lifecycle import StartScan, StopFlag
 from tasks.names import QUEUES
 from workers.settings import ScheduleSettings, Settings
-from workers.urls import masked_url
+from workers.settings.urls import masked_url
 
 
 def up(

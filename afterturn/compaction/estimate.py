@@ -6,14 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from afterturn.compaction.preview import preview_pass
-from storage import bulk_runs, sessions
+from storage import bulk_runs
 from storage.bulk_runs import Filters
+from storage.conversations import sessions
 from workers.batch.plan import NothingToCompact
 from workers.batch.preview import Preview
 from workers.batch.span import CompactionOptions
+from workers.policy.triggers import Trigger
 from workers.runtime.context import Workshop
 from workers.settings.prices import PriceSettings, cost, price_of
-from workers.triggers import Trigger
 
 SAMPLE = 200
 """Sessions that are planned; of more, evenly spread ones stand for all."""

@@ -17,8 +17,8 @@ from afterturn.render.fields import (
     within,
 )
 from afterturn.render.words import NONE, count, number, share
-from storage.rows import Kind
-from storage.sessions import SessionRecord
+from storage.conversations.rows import Kind
+from storage.conversations.sessions import SessionRecord
 from workers.batch.plan import (
     Circumstances,
     NothingToCompact,
@@ -29,8 +29,8 @@ from workers.batch.plan import (
 from workers.batch.preview import Portion, Portions, Preview, preview
 from workers.batch.requests import write_requests
 from workers.batch.span import CompactionOptions
+from workers.policy.triggers import RULES, Trigger
 from workers.runtime.context import Workshop
-from workers.triggers import RULES, Trigger
 
 _MARKERS = {Kind.BATCH: "the previous batch summary", Kind.MICRO: "the rolling summary"}
 

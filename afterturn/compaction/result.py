@@ -10,17 +10,19 @@ from afterturn.render.sentences import change, guard_end
 from afterturn.render.sessions import summary_document
 from afterturn.render.terms import LOCAL, outcome_name, summary_name
 from afterturn.render.words import count, duration, moment, number, share
-from storage import attempts, guards, job_records, sessions, summaries
+from storage import attempts, guards
 from storage.attempts import AttemptRecord
+from storage.conversations import sessions, summaries
+from storage.conversations.sessions import SessionRecord
+from storage.conversations.summaries import SummaryRecord
 from storage.engine import Database
 from storage.guards import GuardName, GuardRecord
-from storage.job_records import JobRecord
+from storage.jobs import job_records
+from storage.jobs.job_records import JobRecord
 from storage.outcomes import Outcome
-from storage.sessions import SessionRecord
-from storage.summaries import SummaryRecord
-from workers.batch.failure_policy import STUCK_SENTENCE, is_poor
-from workers.calibration import Calibration
-from workers.triggers import Trigger
+from workers.policy.calibration import Calibration
+from workers.policy.failures import STUCK_SENTENCE, is_poor
+from workers.policy.triggers import Trigger
 
 _DONE = frozenset(
     {Outcome.COMPACTED, Outcome.PRUNED_ENOUGH, Outcome.NOTHING_DUE, Outcome.NOT_SMALLER}

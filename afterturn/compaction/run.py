@@ -13,22 +13,22 @@ from afterturn.render.console import Output
 from afterturn.render.progress import Steps, show_progress
 from afterturn.render.words import duration
 from producers import Gateway
-from storage import attempts, job_records
+from storage import attempts
+from storage.conversations.sessions import SessionRecord
 from storage.engine import Database
-from storage.job_records import JobRecord, JobStanding
-from storage.jobs import JobState
-from storage.sessions import SessionRecord
+from storage.jobs import JobState, job_records
+from storage.jobs.job_records import JobRecord, JobStanding
 from tasks.publishing import publish_signals
 from workers.batch.placeholders import withdraw
 from workers.batch.preview import Preview
 from workers.batch.span import CompactionOptions
+from workers.policy.triggers import Trigger
 from workers.runtime.context import Workshop
 from workers.runtime.jobs import Crashed, NotClaimed, Worked, work
 from workers.settings.file import SettingsSource
 from workers.summariser.chain import FollowingSummariser
 from workers.summariser.contract import Reply, Summariser, SummaryRequest
 from workers.summariser.gate import SharedGate
-from workers.triggers import Trigger
 
 ELSEWHERE_SECONDS = 0.3
 """Seconds between two checks of a job that another process works."""

@@ -10,9 +10,10 @@ from rich.console import Console
 from afterturn.render.progress import show_progress
 from afterturn.render.words import duration, number
 from producers.notify import Notifier
-from storage import bulk_runs, jobs, queue_states
+from storage import bulk_runs, jobs
 from storage.bulk_runs import Run, RunState, Tally
 from storage.engine import Database
+from storage.jobs import queue_states
 from storage.models import BULK_QUEUE
 from workers.scans.recompaction import refill, settle
 from workers.settings import Settings

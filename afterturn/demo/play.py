@@ -10,12 +10,13 @@ from afterturn.demo.measures import TurnMeasure
 from afterturn.demo.stage import Stage
 from afterturn.demo.turns import Turn
 from producers.session import Session
-from storage import job_records, jobs, sessions
+from storage import jobs
+from storage.conversations import sessions
+from storage.conversations.sessions import SessionRecord
 from storage.engine import Database
-from storage.jobs import JobState
-from storage.sessions import SessionRecord
-from workers.messages import outline
-from workers.tokens import estimate_message
+from storage.jobs import JobState, job_records
+from workers.conversation.messages import outline
+from workers.conversation.tokens import estimate_message
 
 READING_SECONDS = 1.0
 """Longest wait for the worker after a turn, in place of a user who reads the answer."""

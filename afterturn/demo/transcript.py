@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from afterturn.exits import CommandError, Exit
-from workers.messages import MessageError, check
+from workers.conversation.messages import MessageError, check
 
 SHIPPED = "airline.jsonl.gz"
 _GZIP = b"\x1f\x8b"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from workers.messages import outline
+from workers.conversation.messages import outline
 
 IN_PIECES_EVERY = 3
 """Every so many turns the rows in the middle are stored while the turn is open."""

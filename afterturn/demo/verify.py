@@ -11,9 +11,9 @@ from typing import Any
 from afterturn.demo.play import is_request
 from producers.gateway import Gateway
 from producers.session import Session
-from storage import messages, sessions
+from storage.conversations import messages, sessions
+from storage.conversations.rows import Kind
 from storage.engine import Database
-from storage.rows import Kind
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from afterturn.broker import SECONDS, BrokerSilent, broker_application, queue_le
 from afterturn.doctor.finding import Finding, within
 from afterturn.transport import TransportMissing
 from tasks.names import QUEUES, RECONCILE, TASK_OF_KIND
-from workers.urls import masked_url
+from workers.settings.urls import masked_url
 
 _REPLIES_SECONDS = 1.0
 WORKED_QUEUES = tuple(

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from afterturn.doctor.finding import Finding, within
 from afterturn.invocation import absence, is_default, missing_file
-from storage import migrate, sessions
+from storage import migrate
+from storage.conversations import sessions
 from storage.engine import Database, open_database
 from storage.errors import StorageError
-from workers.urls import masked_url
+from workers.settings.urls import masked_url
 
 SECONDS = 10.0
 """Longest wait for one answer of the database."""

@@ -10,7 +10,7 @@ from storage import endpoints, guards
 from storage.endpoints import EndpointState
 from storage.engine import Database
 from storage.guards import GuardName, HeldSession
-from workers.holds import MOST_POOR_PASSES
+from workers.policy.guards import MOST_POOR_PASSES
 from workers.settings import CompressionSettings, Settings
 from workers.summariser.endpoints import EndpointError, resolve_chain, route_name
 

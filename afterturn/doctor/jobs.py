@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from afterturn.doctor.finding import Finding
 from afterturn.render.words import count, duration, moment
-from storage import backlog, dead_jobs, queue_states
-from storage.backlog import together
 from storage.engine import Database
+from storage.jobs import backlog, dead_jobs, queue_states
+from storage.jobs.backlog import together
 
 JOBS, DEAD, PAUSED = "jobs", "dead jobs", "paused queues"
 

@@ -9,9 +9,9 @@ from afterturn.doctor.finding import Finding
 from afterturn.render.words import duration
 from storage import attempts
 from storage.engine import Database
+from workers.policy.threshold import reasons_first
 from workers.settings import Settings
 from workers.summariser.endpoints import EndpointError, resolve_chain
-from workers.threshold import reasons_first
 
 CHECK = "summariser"
 

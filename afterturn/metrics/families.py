@@ -20,7 +20,7 @@ from prometheus_client.metrics_core import Metric as Family
 from afterturn.metrics import catalogue
 from afterturn.metrics.catalogue import Metric
 from afterturn.metrics.reading import Delivery, Deployment
-from storage.totals import Series
+from storage.measures import Series
 from tasks.names import QUEUES
 from workers.telemetry.tally import ANSWER_BOUNDS_MS, TRY_BOUNDS_MS, Figure
 

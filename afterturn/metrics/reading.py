@@ -13,15 +13,14 @@ from afterturn.broker import SECONDS, BrokerSilent, broker_application, queue_le
 from afterturn.doctor.finding import within
 from afterturn.queue_look import QueueLook, look_at_queues
 from afterturn.transport import TransportMissing
-from storage import endpoints, measures, sessions
+from storage import endpoints, measures
+from storage.conversations import sessions
 from storage.endpoints import EndpointState
 from storage.engine import Database
-from storage.measures import Lag, Leases, SessionSize
-from storage.totals import Series
-from workers import counting
-from workers.limits import session_threshold
+from storage.measures import Lag, Leases, Series, SessionSize
+from workers.conversation import tokens
+from workers.policy.threshold import NoUsableWindowError, session_threshold
 from workers.settings import CompressionSettings
-from workers.threshold import NoUsableWindowError
 
 DAY_MS = 86_400_000
 MOST_SESSIONS = 10_000
@@ -60,7 +59,7 @@ def read_deployment(database: Database, settings: CompressionSettings) -> Deploy
     """Look at the database. Raises `StorageError`."""
     found, uncounted = _read(database, settings)
     if uncounted > MOST_UNCOUNTED:
-        counting.count_tries(database)
+        tokens.count_tries(database)
     return found
 
 
@@ -75,7 +74,7 @@ def read_delivery(url: str) -> Delivery:
 
 def _read(database: Database, settings: CompressionSettings) -> tuple[Deployment, int]:
     with database.read() as connection:
-        totals, uncounted = counting.current(connection)
+        totals, uncounted = tokens.current(connection)
         deployment = Deployment(
             queues=look_at_queues(connection, database),
             retrying=measures.retrying(connection),

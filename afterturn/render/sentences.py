@@ -12,7 +12,7 @@ from storage.audit import AuditAction, Entry
 from storage.endpoints import EndpointState
 from storage.guards import GuardName, GuardRecord
 from storage.signals import Signal, SignalKind
-from workers.holds import MOST_POOR_PASSES
+from workers.policy.guards import MOST_POOR_PASSES
 
 Facts: TypeAlias = Mapping[str, Any]
 

@@ -30,12 +30,12 @@ from afterturn.render.sentences import SUPPRESSING, guard_end, guard_sentence
 from afterturn.render.terms import attempt_name, outcome_name, summary_name
 from afterturn.render.words import clock, count, duration, moment, number, share
 from storage.attempts import AttemptRecord
+from storage.conversations.sessions import SessionRecord
+from storage.conversations.summaries import SummaryKind, SummaryRecord
 from storage.guards import GuardName, GuardRecord, HeldSession
-from storage.job_records import JobRecord
 from storage.jobs import JobState
-from storage.sessions import SessionRecord
-from storage.summaries import SummaryKind, SummaryRecord
-from workers.limits import DEFAULT_WINDOW
+from storage.jobs.job_records import JobRecord
+from workers.policy.threshold import DEFAULT_WINDOW
 
 T = TypeVar("T")
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from storage.conversations.summaries import SummaryKind
 from storage.jobs import JobKind
 from storage.outcomes import Outcome
-from storage.summaries import SummaryKind
-from workers.pruning.triggers import PruneTrigger
+from workers.policy.triggers import Trigger
+from workers.prune.commit import PruneTrigger
 from workers.settings import Settings
+from workers.settings.urls import masked_url
 from workers.summariser.endpoints import Endpoint, resolve_chain
-from workers.trigger_status import MICRO, PRUNE
-from workers.triggers import Trigger
-from workers.urls import masked_url
+from workers.turn.due import MICRO, PRUNE
 
 LOCAL = "local"
 """Name of the built-in summariser in records and documents."""

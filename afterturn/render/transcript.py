@@ -12,7 +12,7 @@ from rich.text import Text
 from afterturn.render.console import plain
 from afterturn.render.words import moment
 from storage.search import Hit, Line, Scrolled
-from workers.marker import is_marker_text
+from workers.conversation.markers import is_marker_text
 
 _STYLES = {
     "system": "magenta",

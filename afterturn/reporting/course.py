@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from storage.ledger import PassFigures, RowFigures
+from storage.history import PassFigures, RowFigures
+from workers.policy.triggers import Trigger
 from workers.settings.prices import ModelPrice, cost
-from workers.triggers import Trigger
 
 _ASKED_FOR = frozenset({Trigger.MANUAL, Trigger.RECOMPACT, Trigger.HEAL})
 """Triggers of passes that no request made due."""

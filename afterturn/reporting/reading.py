@@ -9,13 +9,13 @@ from sqlalchemy import Connection
 
 from afterturn.reporting.course import Bounds, Course, Prices, follow
 from producers.importing.placing import IMPORTED
-from storage import imports, ledger, sessions
-from storage.ledger import PassFigures
-from storage.sessions import SessionRecord
-from workers.limits import session_threshold
+from storage import history
+from storage.conversations import imports, sessions
+from storage.conversations.sessions import SessionRecord
+from storage.history import PassFigures
+from workers.policy.threshold import NoUsableWindowError, session_threshold
 from workers.settings import Settings
 from workers.settings.prices import price_of
-from workers.threshold import NoUsableWindowError
 
 HEAD_ROWS = 4
 """The first request and the messages behind it that stay (`protect_first_n`), for an estimate."""
@@ -55,8 +55,8 @@ def read_session(
     connection: Connection, session: SessionRecord, settings: Settings
 ) -> SessionReport:
     """Follow one session. Reads its messages' figures, not their text."""
-    rows = ledger.rows(connection, session.key, imported=IMPORTED)
-    passes = ledger.passes(connection, session.key)
+    rows = history.rows(connection, session.key, imported=IMPORTED)
+    passes = history.passes(connection, session.key)
     record = imports.find(connection, session.key)
     try:
         threshold = session_threshold(session, settings.compression).tokens
@@ -82,7 +82,7 @@ def read_many(
     connection: Connection, settings: Settings, *, owner: str | None, limit: int
 ) -> list[SessionReport]:
     """Follow the sessions that had a pass, those that saved most, at most `limit`."""
-    keys = ledger.most_saving(connection, owner=owner, limit=limit)
+    keys = history.most_saving(connection, owner=owner, limit=limit)
     found = sessions.fetch_many(connection, keys)
     return [read_session(connection, found[key], settings) for key in keys if key in found]
 

@@ -15,14 +15,15 @@ from producers.importing.placing import IMPORTED, Placed, append, lay_out, store
 from producers.importing.source import Account, Fate, SourceRow, SourceSession, State
 from producers.session import clean_title, free_title
 from producers.turn import draft_turn
-from storage import audit, events, imports, sessions
+from storage import audit
 from storage.audit import AuditAction
+from storage.conversations import events, imports, sessions
+from storage.conversations.imports import Figures, ImportRecord
+from storage.conversations.messages import Draft
+from storage.conversations.sessions import SessionRecord
 from storage.engine import Database
 from storage.errors import AfterturnError
-from storage.imports import Figures, ImportRecord
-from storage.messages import Draft
-from storage.sessions import SessionRecord
-from workers.messages import MessageError
+from workers.conversation.messages import MessageError
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from producers.importing.source import (
     State,
 )
 from producers.importing.summaries import Shown, shown_summary
-from storage.rows import Origin
+from storage.conversations.rows import Origin
 
 _KEPT = (
     "reasoning",
@@ -301,7 +301,7 @@ def _last(rows: Sequence[SourceRow]) -> int | None:
 def _chat_message(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the message of a row: content that is a list there comes as one, tool calls as JSON.
 
-    What cannot be read is left as it is, for `workers.messages.check` to name.
+    What cannot be read is left as it is, for `workers.conversation.messages.check` to name.
     """
     message: dict[str, Any] = {"role": row.get("role"), "content": _content(row.get("content"))}
     calls = _decoded(row.get("tool_calls"))

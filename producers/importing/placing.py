@@ -9,15 +9,15 @@ from itertools import groupby
 from sqlalchemy import Connection
 
 from producers.importing.source import SourceRow, SourceSession, State
-from storage import cursors, messages, summaries
-from storage.cursors import CursorName
+from storage.conversations import cursors, messages, summaries
+from storage.conversations.cursors import CursorName
+from storage.conversations.messages import Draft
+from storage.conversations.rows import Kind
+from storage.conversations.summaries import SummaryKind
 from storage.engine import Database
-from storage.messages import Draft
-from storage.rows import Kind
-from storage.summaries import SummaryKind
-from workers.marker import frame_tokens
+from workers.conversation.markers import frame_tokens
+from workers.conversation.tokens import estimate_text
 from workers.redaction import redact
-from workers.tokens import estimate_text
 
 IMPORTED = "imported"
 """Template and model of a summary that came with its session."""

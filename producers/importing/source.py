@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from enum import Enum, StrEnum, auto
 from typing import Any
 
+from storage.conversations.rows import Origin
 from storage.errors import AfterturnError
-from storage.rows import Origin
 
 MAX_NAMED = 200
 """Problems that a report names; further ones are only counted."""

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from workers.marker import unframe
+from workers.conversation.markers import unframe
 
 _OPENINGS = ("[CONTEXT COMPACTION", "[CONTEXT SUMMARY]")
 _MERGED = "[PRIOR CONTEXT"

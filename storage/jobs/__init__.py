@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from storage.jobs.choosing import Choice, count_rung, in_turn, rung
 from storage.jobs.claiming import claim, claim_alike, fence_out, rescue_expired
+from storage.jobs.enqueueing import make_due, withdraw
 from storage.jobs.holding import (
     bury,
     check_fence,
@@ -30,8 +31,7 @@ from storage.jobs.holding import (
     release,
     renew,
 )
-from storage.jobs.opening import make_due, withdraw
-from storage.jobs.ringing import (
+from storage.jobs.notifying import (
     any_bulk,
     any_due,
     any_live,

@@ -22,13 +22,22 @@ from sqlalchemy import (
 from sqlalchemy import text as sql
 from sqlalchemy.exc import IntegrityError
 
-from storage import sessions
+from storage.conversations import sessions
 from storage.engine import Database, clock
-from storage.jobs.changes import next_cause, stronger_came, unheld
-from storage.jobs.opening import replace_dead
-from storage.jobs.terms import MAX_CRASHES, NOT_PAUSED, SESSION_ID, Claim, JobKind, JobState
-from storage.lists import among
+from storage.jobs.enqueueing import replace_dead
+from storage.jobs.terms import (
+    MAX_CRASHES,
+    NOT_PAUSED,
+    SESSION_ID,
+    Claim,
+    JobKind,
+    JobState,
+    next_cause,
+    stronger_came,
+    unheld,
+)
 from storage.models import RUNG_JOB, RUNNING_JOB, Job, Session, table_of
+from storage.types import among
 
 _J = Job
 _JOBS, _OTHER = table_of(Job), table_of(Job).alias("other")

@@ -21,11 +21,10 @@ from sqlalchemy import (
 
 from storage.engine import Database, clock
 from storage.errors import FenceLost
-from storage.jobs.changes import next_cause, stronger_came, unheld
-from storage.jobs.opening import replace_dead
-from storage.jobs.terms import CAUSE, Claim, Ended, JobState
-from storage.lists import among
+from storage.jobs.enqueueing import replace_dead
+from storage.jobs.terms import CAUSE, Claim, Ended, JobState, next_cause, stronger_came, unheld
 from storage.models import Job, table_of
+from storage.types import among
 
 _J = Job
 _JOBS = table_of(Job)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from enum import Enum, StrEnum, auto
 from typing import Any
 
-from sqlalchemy import ColumnElement, literal_column
+from sqlalchemy import ColumnElement, case, func, literal_column
 from sqlalchemy import text as sql
 
-from storage.escape import EscapedText
 from storage.models import Job
+from storage.types import EscapedText
 
 MAX_CRASHES = 3
 """Claims in a row that ended without a word, after which a job is dead (it kills its process)."""
@@ -110,3 +110,30 @@ class Claim:
 def due_job(row: Any) -> DueJob:
     """The job of a row of `DUE_COLUMNS`."""
     return DueJob(row.id, JobKind(row.kind), row.queue, row.trigger, row.session_id)
+
+
+def stronger_came() -> ColumnElement[bool]:
+    """Whether a stronger trigger arrived while the job ran."""
+    return func.coalesce(Job.next_strength, -1) > Job.strength
+
+
+def next_cause(taken: ColumnElement[bool]) -> dict[str, Any]:
+    """Let the trigger that came meanwhile take the job over where `taken`, and forget it."""
+    known = taken & Job.next_trigger.is_not(None)
+    columns = Job.__table__.c
+    return {
+        **{name: case((known, columns[f"next_{name}"]), else_=columns[name]) for name in CAUSE},
+        **{f"next_{name}": None for name in CAUSE},
+    }
+
+
+def unheld(now: ColumnElement[int]) -> dict[str, Any]:
+    """A job that nobody holds and nobody was rung for."""
+    return {
+        "holder": None,
+        "lease_until": None,
+        "deadline_at": None,
+        "rung_at": None,
+        "again": 0,
+        "updated_at": now,
+    }

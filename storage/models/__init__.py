@@ -34,21 +34,17 @@ from storage.models.conversations import (
 )
 from storage.models.operations import (
     ASKED_IN_BULK,
+    PAUSED_QUEUE,
     RUNNING_BULK,
     WAITING_IN_BULK,
     AuditEntry,
     BulkRun,
     BulkSession,
     ImportedSession,
-)
-from storage.models.recall import (
-    SearchGeneration,
-    SearchPending,
-)
-from storage.models.schedule import (
-    PAUSED_QUEUE,
     QueueState,
     ScheduleSlot,
+    SearchGeneration,
+    SearchPending,
 )
 from storage.models.work import (
     BULK_QUEUE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Integer, Table
 from sqlalchemy.orm import DeclarativeBase
 
-from storage.escape import EscapedText
+from storage.types import EscapedText
 
 BigKey = BigInteger().with_variant(Integer, "sqlite")
 

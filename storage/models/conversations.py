@@ -165,7 +165,7 @@ class Summary(Base):
 
 
 class Message(Base):
-    """One row of a conversation. See `storage.payload` for how a chat dict is laid out here."""
+    """One row of a conversation; `storage.conversations.payload` lays a chat dict out here."""
 
     __tablename__ = "messages"
 

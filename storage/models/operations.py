@@ -121,3 +121,51 @@ class ImportedSession(Base):
     last_row: Mapped[int]
     digest: Mapped[str]
     updated_at: Mapped[int]
+
+
+class SearchPending(Base):
+    """Rows that the search index does not have yet: a message's id, or a summary's, negative.
+
+    Written by triggers, so also for rows that no function of ours inserts.
+    """
+
+    __tablename__ = "search_pending"
+
+    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+
+
+class SearchGeneration(Base):
+    """A search index that is there or being built; its own tables bear its number."""
+
+    __tablename__ = "search_generations"
+
+    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    standing: Mapped[str]
+    rules: Mapped[str]
+    upto: Mapped[int]
+    done: Mapped[int]
+    created_at: Mapped[int]
+
+
+PAUSED_QUEUE = "paused_at IS NOT NULL"
+
+
+class ScheduleSlot(Base):
+    """A tick of a schedule that somebody has taken: slot `n` is the n-th interval since 1970."""
+
+    __tablename__ = "schedule_slots"
+
+    schedule: Mapped[str] = mapped_column(primary_key=True)
+    slot: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    taken_at: Mapped[int]
+
+
+class QueueState(Base):
+    """A queue that operators have paused, or had paused before, or that serves owners in turn."""
+
+    __tablename__ = "queue_states"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    paused_at: Mapped[int | None]
+    reason: Mapped[str] = mapped_column(server_default="")
+    last_owner: Mapped[str | None]

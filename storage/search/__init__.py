@@ -19,12 +19,8 @@ One interface over SQLite's FTS5 and PostgreSQL's text search with the same answ
 from __future__ import annotations
 
 from storage.search.checking import IndexHealth, check
-from storage.search.discovering import discover, is_behind
-from storage.search.indexing import Indexed, index_pending
-from storage.search.marks import SearchMarkError
-from storage.search.operators import discover_of_all_owners
-from storage.search.reading import browse, scroll
-from storage.search.rebuilding import RebuildOvertaken, Rebuilt, rebuild
+from storage.search.discovering import discover, discover_of_all_owners, is_behind
+from storage.search.indexing import Indexed, RebuildOvertaken, Rebuilt, index_pending, rebuild
 from storage.search.results import (
     Browsed,
     BrowsePage,
@@ -33,9 +29,11 @@ from storage.search.results import (
     Hit,
     Line,
     Scrolled,
+    SearchMarkError,
     SessionFacts,
 )
 from storage.search.scope import ROLES, SUMMARY, Scope
+from storage.search.surroundings import browse, scroll
 
 __all__ = [
     "ROLES",

@@ -9,12 +9,10 @@ from sqlalchemy import Connection, bindparam, select
 from sqlalchemy import text as sql
 
 from storage.models import SearchPending
-from storage.search.clauses import Clause
 from storage.search.documents import Place, number_of
 from storage.search.generations import Index
-from storage.search.query import Operand
-from storage.search.row_filter import filter_values, message_filter, summary_filter
-from storage.search.scope import Scope
+from storage.search.query import Clause, Operand
+from storage.search.scope import Scope, filter_values, message_filter, summary_filter
 
 MOST_IN_LIST = 400
 """Documents of a list: enough that a rare word's is whole, and every list is read in milliseconds

@@ -14,10 +14,9 @@ from sqlalchemy import text as sql
 from storage.engine import Database
 from storage.errors import DatabaseUnavailable
 from storage.models import Message, SearchPending
-from storage.search import generations, triggers
+from storage.search import generations
 from storage.search.documents import Place, documents_of, read_stored
-from storage.search.faults import is_index_fault
-from storage.search.generations import Generation, Index, Standing
+from storage.search.generations import Generation, Index, Standing, is_index_fault
 from storage.search.indexing import note_fault, pending
 
 SAMPLE = 24
@@ -53,7 +52,7 @@ def check(database: Database, *, seconds: float = 2.0) -> IndexHealth:
     with database.read() as connection:
         all_ = generations.read_generations(connection)
         waiting = pending(connection)
-        missing_trigger = not triggers.are_there(connection)
+        missing_trigger = not generations.are_there(connection)
     building = next((one for one in all_ if one.standing is Standing.BUILDING), None)
     searched = next((one for one in all_ if one.standing is not Standing.BUILDING), None)
     fault, documents, has_pieces, whole = None, 0, True, True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -9,28 +10,28 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 from sqlalchemy import text as sql
 
+from storage import audit
+from storage.audit import AuditAction
 from storage.engine import Database
 from storage.errors import DatabaseUnavailable
 from storage.search import generations
-from storage.search.candidates import (
-    Candidate,
-    everything,
-    from_index,
-    not_indexed,
-    with_pieces,
+from storage.search.candidates import Candidate, everything, from_index, not_indexed, with_pieces
+from storage.search.documents import (
+    Place,
+    documents_of,
+    number_of,
+    part_of,
+    parts,
+    place_of,
+    read_stored,
 )
-from storage.search.clauses import Clause, clauses_of
-from storage.search.documents import Place, documents_of, number_of, part_of, place_of, read_stored
-from storage.search.faults import is_index_fault
-from storage.search.generations import Generation, Index, Standing
+from storage.search.generations import Generation, Index, Standing, is_index_fault
 from storage.search.indexing import note_fault
-from storage.search.marks import Mark, Rank, read_mark, write_mark
 from storage.search.matching import Match, match, match_fragments, weight
-from storage.search.query import Operand, Query, parse
-from storage.search.results import Found
+from storage.search.query import Clause, Operand, Query, clauses_of, parse
+from storage.search.results import Found, Mark, Rank, read_mark, write_mark
 from storage.search.scope import Scope
 from storage.search.surroundings import hits_of
-from storage.search.texts import parts
 
 MOST_RANKED = 60
 """Documents whose text is looked at to rank them; what is behind them keeps the order in which the
@@ -318,3 +319,40 @@ class _Search:
 
 def _units(score: float) -> int:
     return round(score * _SCORE_UNITS)
+
+
+log = logging.getLogger(__name__)
+
+
+def discover_of_all_owners(
+    database: Database,
+    text: str,
+    *,
+    operator: str,
+    source: str | None = None,
+    roles: tuple[str, ...] | None = None,
+    since: int | None = None,
+    until: int | None = None,
+    limit: int,
+    after: str | None = None,
+) -> Found:
+    """As `discover`, whoever owns the messages. Every call stands in the audit trail, with the
+    operator's name and whose sessions were shown; neither the question nor what was found does."""
+    scope = Scope(None, source=source, roles=roles, since=since, until=until)
+    found = discover(database, text, scope, limit=limit, after=after)
+    owners = sorted({hit.session.owner for hit in found.hits})
+    with database.write() as connection:
+        audit.record(
+            connection,
+            database,
+            AuditAction.SEARCHED_ACROSS_OWNERS,
+            actor=operator,
+            facts={"what": "search", "found": len(found.hits), "owners": owners},
+        )
+    log.warning(
+        "operator %r searched the sessions of all owners: %d hits of owners %s",
+        operator,
+        len(found.hits),
+        ", ".join(map(repr, owners)) or "none",
+    )
+    return found

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 from sqlalchemy import text as sql
 
 from storage.engine import Database
+from storage.errors import DatabaseUnavailable
 from storage.models import Message, SearchGeneration, Summary
 from storage.search.postgresql_index import PostgresIndex, has_trigrams, install_trigrams
 from storage.search.sqlite_index import SqliteIndex
@@ -163,3 +164,59 @@ def newest_rows(connection: Connection) -> tuple[int, int]:
     message = connection.execute(select(func.coalesce(func.max(Message.id), 0))).scalar_one()
     summary = connection.execute(select(func.coalesce(func.max(Summary.id), 0))).scalar_one()
     return message, summary
+
+
+_SQLITE_CODES = frozenset({11, 267, 1})
+"""SQLITE_CORRUPT, SQLITE_CORRUPT_VTAB, and SQLITE_ERROR, with which a missing table is told."""
+
+_POSTGRESQL_STATES = frozenset({"42P01", "42703", "XX001", "XX002", "58P01"})
+"""A missing table or column, and data, index or file damaged."""
+
+
+def is_index_fault(error: DatabaseUnavailable) -> bool:
+    """Whether a statement failed over the index, seen from where only the index was asked."""
+    driver = getattr(error.__cause__, "orig", None)
+    code = getattr(driver, "sqlite_errorcode", None)
+    if code is not None:
+        return code in _SQLITE_CODES or code & 0xFF == 11
+    return getattr(driver, "sqlstate", None) in _POSTGRESQL_STATES
+
+
+NAMES = ("search_message_added", "search_summary_added")
+
+_SQLITE = (
+    "CREATE TRIGGER IF NOT EXISTS search_message_added AFTER INSERT ON messages"
+    " WHEN NEW.kind = 'message'"
+    " BEGIN INSERT OR IGNORE INTO search_pending (number) VALUES (NEW.id); END",
+    "CREATE TRIGGER IF NOT EXISTS search_summary_added AFTER INSERT ON summaries"
+    " BEGIN INSERT OR IGNORE INTO search_pending (number) VALUES (-NEW.id); END",
+)
+_POSTGRESQL = (
+    "CREATE OR REPLACE TRIGGER search_message_added AFTER INSERT ON messages"
+    " REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION search_note_messages()",
+    "CREATE OR REPLACE TRIGGER search_summary_added AFTER INSERT ON summaries"
+    " REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION search_note_summaries()",
+)
+_ARE_THERE = {
+    "sqlite": "SELECT count(*) FROM sqlite_master WHERE type = 'trigger' AND name IN (:a, :b)",
+    "postgresql": (
+        "SELECT count(DISTINCT tgname) FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid"
+        " WHERE pg_table_is_visible(pg_class.oid) AND tgenabled <> 'D' AND tgname IN (:a, :b)"
+    ),
+}
+
+
+def are_there(connection: Connection) -> bool:
+    """Whether new rows are noted."""
+    message, summary = NAMES
+    count = connection.execute(
+        sql(_ARE_THERE[connection.dialect.name]), {"a": message, "b": summary}
+    ).scalar_one()
+    return bool(count == len(NAMES))
+
+
+def make_again(connection: Connection) -> None:
+    """Make those that are missing."""
+    if not are_there(connection):
+        for statement in _SQLITE if connection.dialect.name == "sqlite" else _POSTGRESQL:
+            connection.exec_driver_sql(statement)

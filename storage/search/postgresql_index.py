@@ -17,12 +17,10 @@ from sqlalchemy import Connection
 from sqlalchemy import text as sql
 from sqlalchemy.exc import DBAPIError
 
-from storage.escape import escape
-from storage.search.clauses import Clause
 from storage.search.documents import Document, place_of
-from storage.search.query import Operand
-from storage.search.row_filter import filter_values, message_filter, summary_filter
-from storage.search.scope import Scope
+from storage.search.query import Clause, Operand
+from storage.search.scope import Scope, filter_values, message_filter, summary_filter
+from storage.types import escape
 
 _ERA_BITS = 15
 _SUMMARY = "'@y'"

@@ -11,8 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from storage.search.stop_words import STOP_WORDS
-from storage.search.words import is_cjk, words_of
+from storage.search.words import STOP_WORDS, is_cjk, words_of
 
 MOST_CHARACTERS = 2_048
 """Of a longer query only the beginning counts (REFERENCE.md §10)."""
@@ -193,3 +192,51 @@ def _fragments(pieces: list[_Piece]) -> Iterator[str]:
         telling = not {word.term for word in words} <= STOP_WORDS
         if len(text) >= 3 and telling and not all(is_cjk(word.term) for word in words):
             yield text
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """One of each of `required`, and none of `excluded`. A document in the list has `known` for
+    certain; `weighs` is the operand whose worth the length of the list tells."""
+
+    required: tuple[tuple[Operand, ...], ...]
+    excluded: tuple[Operand, ...]
+    known: tuple[Operand, ...]
+    whole: bool = False
+    weighs: Operand | None = None
+
+
+def clauses_of(query: Query) -> list[Clause]:
+    """The lists to ask for, each once."""
+    found: dict[Clause, None] = {}
+    for alternative in query.alternatives:
+        for clause in _of(alternative):
+            found.setdefault(clause)
+    return list(found)
+
+
+def _of(alternative: Alternative) -> list[Clause]:
+    groups = tuple(group.operands for group in alternative.required)
+    excluded = tuple(operand for group in alternative.excluded for operand in group.operands)
+    operands = tuple(dict.fromkeys(operand for group in groups for operand in group))
+    every = Clause(
+        tuple((operand,) for operand in operands),
+        excluded,
+        operands,
+        whole=True,
+        weighs=operands[0] if len(operands) == 1 else None,
+    )
+    if len(operands) == 1:
+        return [every]
+    clauses = [every]
+    for at, group in enumerate(alternative.required):
+        others = groups[:at] + groups[at + 1 :]
+        clauses += [
+            Clause((*others, (operand,)), excluded, (operand,), weighs=operand)
+            for operand in group.operands
+        ]
+        clauses += [
+            Clause((*others, (operand,)), excluded, tuple(Operand((t,)) for t in operand.terms))
+            for operand in group.together
+        ]
+    return clauses

@@ -14,12 +14,10 @@ from typing import Any
 from sqlalchemy import Connection
 from sqlalchemy import text as sql
 
-from storage.escape import escape
-from storage.search.clauses import Clause
 from storage.search.documents import Document
-from storage.search.query import Operand
-from storage.search.row_filter import filter_values, message_filter, summary_filter
-from storage.search.scope import Label, Scope, triple
+from storage.search.query import Clause, Operand
+from storage.search.scope import Label, Scope, filter_values, message_filter, summary_filter, triple
+from storage.types import escape
 
 _WORDS = (
     "CREATE VIRTUAL TABLE {words} USING fts5(words, forms, labels, content='', tokenize='ascii')"

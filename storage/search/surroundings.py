@@ -6,16 +6,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, select, union_all
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    bindparam,
+    func,
+    or_,
+    select,
+    tuple_,
+    union_all,
+)
 from sqlalchemy import text as sql
 
-from storage.models import Message, Session, Summary
-from storage.search.documents import Place, part_of, place_of
-from storage.search.excerpts import excerpt
-from storage.search.matching import Match
-from storage.search.results import Covering, Hit, Line, SessionFacts
+from storage.engine import Database
+from storage.models import OPENS_TURN, Message, Session, Summary
+from storage.search.documents import Place, part_of, parts, place_of, searchable
+from storage.search.matching import Match, excerpt
+from storage.search.results import Browsed, BrowsePage, Covering, Hit, Line, Scrolled, SessionFacts
 from storage.search.scope import SUMMARY, Scope
-from storage.search.texts import parts, searchable
 
 WINDOW = 5
 BOOKENDS = 3
@@ -184,3 +193,88 @@ _COVERINGS = (
     .where(_Y.session_key.in_(bindparam("keys", expanding=True)), sql("summaries.status = 'live'"))
     .order_by(_Y.id.desc())
 )
+
+
+_S_READING, _M_READING = Session, Message
+_VISIBLE_READING = or_(_M_READING.active == 1, _M_READING.compacted == 1)
+
+
+def scroll(
+    database: Database, *, owner: str, session_id: str, message_id: int, window: int
+) -> Scrolled | None:
+    """Up to `window` messages on either side of one that can be found, archived ones included.
+
+    None when the owner has no such message: rewound ones and those of others are none.
+    """
+    with database.read() as connection:
+        row = connection.execute(
+            select(_M_READING.session_key, _M_READING.position)
+            .join(_S_READING, _S_READING.key == _M_READING.session_key)
+            .where(
+                _M_READING.id == message_id,
+                _M_READING.kind == "message",
+                _VISIBLE_READING,
+                _S_READING.owner == owner,
+                _S_READING.id == session_id,
+            )
+        ).first()
+        if row is None:
+            return None
+        key, position = row
+        # One more at either end tells whether there are more.
+        lines = lines_around(connection, key, position, window + 1, window + 1)
+        place = next(at for at, line in enumerate(lines) if line.position == position)
+        shown = lines[max(0, place - window) : place + window + 1]
+        return Scrolled(
+            session=facts_of(connection, key),
+            around=position,
+            lines=shown,
+            before=shown[0].message_id if place > window else None,
+            behind=shown[-1].message_id if len(lines) - place - 1 > window else None,
+        )
+
+
+def browse(
+    database: Database, scope: Scope, *, limit: int, after: tuple[int, int] | None = None
+) -> BrowsePage:
+    """Sessions in the scope that hold a message, the last active ones first.
+
+    Of the scope owner, source and times count; a session is in it when it was active then.
+    """
+    conditions: list[ColumnElement[bool]] = [_S_READING.next_position > 0]
+    if scope.owner is not None:
+        conditions.append(_S_READING.owner == scope.owner)
+    if scope.source is not None:
+        conditions.append(_S_READING.source == scope.source)
+    if scope.session is not None:
+        conditions.append(_S_READING.key == scope.session)
+    if scope.since is not None:
+        conditions.append(_S_READING.active_at >= scope.since)
+    if scope.until is not None:
+        conditions.append(_S_READING.started_at < scope.until)
+    if after is not None:
+        conditions.append(tuple_(_S_READING.active_at, _S_READING.key) < after)
+    with database.read() as connection:
+        rows = connection.execute(
+            select(*FACTS)
+            .where(*conditions)
+            .order_by(_S_READING.active_at.desc(), _S_READING.key.desc())
+            .limit(limit + 1)
+        ).all()
+        page = [SessionFacts(*row) for row in rows[:limit]]
+        following = (page[-1].active_at, page[-1].key) if len(rows) > limit else None
+        return BrowsePage(tuple(_browsed(connection, facts) for facts in page), following)
+
+
+def _browsed(connection: Connection, facts: SessionFacts) -> Browsed:
+    own = _M_READING.session_key == facts.key
+    messages = connection.execute(
+        select(func.count()).where(own, _M_READING.kind == "message", _VISIBLE_READING)
+    ).scalar_one()
+    first = connection.execute(
+        select(_M_READING.role, _M_READING.content, _M_READING.fields)
+        .where(own, sql(f"messages.{OPENS_TURN}"), _VISIBLE_READING)
+        .order_by(_M_READING.position)
+        .limit(1)
+    ).first()
+    return Browsed(facts, messages, None if first is None else searchable(*first))

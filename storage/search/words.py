@@ -16,7 +16,7 @@ import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
 
-from storage.search.stems import stem
+from snowballstemmer.english_stemmer import EnglishStemmer
 
 RULES = "2"
 """Version of the cut. An index tells with which one it was made."""
@@ -104,3 +104,24 @@ def _folded(written: str) -> str:
         or (not "\u0300" <= character <= "\u036f" and unicodedata.category(character)[0] == "M")
     ]
     return unicodedata.normalize("NFC", "".join(kept))
+
+
+@lru_cache(maxsize=1 << 16)
+def stem(word: str) -> str:
+    """Return the stem of a lower-case English word; a word of one or two letters is its own."""
+    # A stemmer keeps its place in the word, so threads must not share one.
+    return str(EnglishStemmer().stemWord(word)) if len(word) > 2 else word
+
+
+STOP_WORDS = frozenset(
+    word.term
+    for word in words_of(
+        "a about after again all also am an and any are as at be because been before being but by "
+        "can could d did do does doing don down each few for from further had has have having he "
+        "her here hers him his how i if in into is it its itself just ll m me more most my myself "
+        "no nor not now of off on once only or other our ours out over own please re s same shall "
+        "she should so some such t than that the their theirs them then there these they this "
+        "those through to too under until up us ve very was we were what when where which while "
+        "who whom why will with would you your yours yourself tell told say said"
+    )
+)

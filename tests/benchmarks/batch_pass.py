@@ -20,9 +20,9 @@ from tests.benchmarks.summariser import InstantSummariser
 from tests.benchmarks.timing import Measured, by_turns, milliseconds
 from tests.conversations import turn
 from tests.play import Play, playing
+from workers.policy.triggers import BATCH_QUEUE, RULES, Trigger
 from workers.runtime.jobs import Worked, work
 from workers.runtime.pass_context import PassResult
-from workers.triggers import BATCH_QUEUE, RULES, Trigger
 
 MOST_RATIO = 3.0
 

@@ -20,7 +20,7 @@ from tests.benchmarks.figure import Figure
 from tests.benchmarks.scale import Scale
 from tests.benchmarks.stage import Stage
 from tests.conversations import turn
-from workers.limits import DEFAULT_WINDOW
+from workers.policy.threshold import DEFAULT_WINDOW
 from workers.scans import recompaction
 from workers.settings import WorkerSettings
 

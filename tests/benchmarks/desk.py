@@ -8,17 +8,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from producers import Session
-from storage import job_records
-from storage.jobs import JobKind
+from storage.jobs import JobKind, job_records
 from storage.outcomes import Outcome
 from tests.benchmarks.disk import tidy
 from tests.benchmarks.summariser import InstantSummariser
 from tests.conversations import turn
 from tests.play import ChatDict, Play, playing
+from workers.policy.threshold import SMALL_WINDOW_RATIO
 from workers.runtime.context import Workshop
 from workers.runtime.jobs import Worked, work
 from workers.settings import SettingsSource
-from workers.threshold import SMALL_WINDOW_RATIO
 
 _MESSAGES_AT_ONCE = 400
 _FAST_TOKENS = 60_000

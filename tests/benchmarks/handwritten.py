@@ -16,10 +16,10 @@ from uuid import uuid4
 import psycopg
 from sqlalchemy import make_url
 
-from storage.payload import split
+from storage.conversations.payload import split
 from tests.play import ChatDict
-from workers.messages import outline
-from workers.tokens import estimate_message
+from workers.conversation.messages import outline
+from workers.conversation.tokens import estimate_message
 
 Values = Mapping[str, Any]
 

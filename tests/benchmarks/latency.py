@@ -11,7 +11,7 @@ from tests.benchmarks.crew import THREADS, WORKERS, Crew, crew
 from tests.benchmarks.figure import Figure
 from tests.benchmarks.scale import Scale
 from tests.benchmarks.stage import DATABASES, Stage
-from workers.limits import DEFAULT_WINDOW
+from workers.policy.threshold import DEFAULT_WINDOW
 
 _WORDS = 480
 """Of the texts of a turn, so that every single turn makes a pass due."""

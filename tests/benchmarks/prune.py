@@ -8,18 +8,18 @@ from itertools import cycle, islice
 from statistics import median
 from typing import Any
 
-from storage.rows import Row
+from storage.conversations.rows import Row
 from tests.benchmarks.figure import Figure
 from tests.benchmarks.scale import Scale
 from tests.benchmarks.stage import Stage
 from tests.conversations import real_sessions
 from tests.strategies import ChatDict, rows_of
-from workers.pruning.plan import old_rows, prune_rules
-from workers.pruning.rules import Shortened, shorten
-from workers.regions import RegionRules
+from workers.conversation.regions import RegionRules
+from workers.conversation.transcript import tool_groups
+from workers.policy.triggers import RULES, Trigger
+from workers.prune.plan import old_rows, prune_rules
+from workers.prune.rules import Shortened, shorten
 from workers.settings import CompressionSettings
-from workers.transcript import tool_groups
-from workers.triggers import RULES, Trigger
 
 FILES = ("swe_agent", "openhands")
 SIZES = (8_000, 2_000)

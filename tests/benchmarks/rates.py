@@ -6,16 +6,16 @@ import json
 from collections.abc import Callable, Iterator
 from statistics import median
 
-from storage.rows import Row
+from storage.conversations.rows import Row
 from tests.benchmarks.figure import Figure
 from tests.benchmarks.scale import Scale
 from tests.benchmarks.stage import Stage
 from tests.benchmarks.timing import milliseconds
 from tests.conversations import turn
 from tests.strategies import rows_of
+from workers.conversation.tokens import estimate_text
 from workers.redaction import redact
 from workers.rendering import Dialect, render
-from workers.tokens import estimate_text
 
 _ROWS = 1_000
 _CHINESE = "订单已经确认，两位乘客的行程改到下周三，费用从原来的信用卡退回。" * 20

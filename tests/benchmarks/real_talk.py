@@ -8,7 +8,7 @@ from random import Random
 
 from tests.conversations import SESSION_FILES, real_sessions
 from tests.play import ChatDict, turns_of
-from workers.tokens import estimate_message
+from workers.conversation.tokens import estimate_message
 
 _ORDER = 7
 """Seed of the order of conversations: short and long ones are mixed, each stays whole."""

@@ -10,9 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 from random import Random
 
-from storage import migrate, queue_states
+from storage import migrate
 from storage.engine import Database, open_database
 from storage.errors import StorageError
+from storage.jobs import queue_states
 from tasks.names import BATCH, MICRO, TURNS
 from tests.chaos.diary import begin_diary
 from tests.chaos.form import Form, Kind

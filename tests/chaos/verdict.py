@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from storage.conversations.micro_reads import read_state
 from storage.engine import Database
-from storage.micro_reads import read_state
 from tests.chaos import checks, claims
 from tests.chaos.checks import Record
 from tests.chaos.claims import Claim
@@ -19,9 +19,9 @@ from tests.chaos.script import Saying
 from tests.chaos.stage import Stage
 from tests.chaos.tally import Tally
 from tests.gateways import rows_of
-from workers.due import micro_may_be_due
 from workers.micro.plan import why_nothing_due
 from workers.settings import CompressionSettings
+from workers.turn.due import micro_may_be_due
 
 
 @dataclass(frozen=True, slots=True)

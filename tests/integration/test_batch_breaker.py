@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from storage import jobs, sessions
+from storage import jobs
+from storage.conversations import sessions
+from storage.conversations.rows import Kind
 from storage.engine import Database
 from storage.jobs import JobKind
 from storage.outcomes import Outcome
-from storage.rows import Kind
 from tests.batch_steps import AUTOMATIC, BYPASSING, SQLITE, markers, open_breaker, outcome, until
 from tests.gateways import rows_of
 from tests.model_behaviours import stream_text
@@ -20,12 +21,12 @@ from tests.model_server import ModelServer
 from tests.model_turn import Turn
 from tests.stored_session import dump
 from tests.workplace import SLACK_MS, Workplace, desk
+from workers.policy.triggers import Trigger
 from workers.runtime.jobs import Worked, work
 from workers.summariser.contract import ErrorClass
 from workers.summariser.endpoints import route_name
 from workers.summariser.gate import Permit, SharedGate
 from workers.summariser.rate_limits import Limits
-from workers.triggers import Trigger
 
 AT_ONCE = {Trigger.HYGIENE_COUNT, Trigger.HEAL}
 """The count valve waits for nothing; healing has nothing to do here."""

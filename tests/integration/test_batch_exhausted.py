@@ -26,7 +26,7 @@ from tests.gateways import rows_of
 from tests.model_server import ModelServer
 from tests.stored_session import StoredSession
 from tests.workplace import Workplace, desk, say
-from workers.triggers import Trigger
+from workers.policy.triggers import Trigger
 
 # Exhausted
 

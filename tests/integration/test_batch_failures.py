@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
+from storage.conversations.rows import Kind
+from storage.conversations.summaries import SummaryKind
 from storage.engine import Database
 from storage.guards import GuardName
 from storage.outcomes import Outcome
-from storage.rows import Kind
-from storage.summaries import SummaryKind
 from tests.gateways import contents, emptied, rows_of
 from tests.model_behaviours import (
     BadJson,
@@ -47,8 +47,8 @@ from tests.model_behaviours import (
 from tests.model_server import ModelServer
 from tests.waiting import wait_until
 from tests.workplace import SLACK_MS, Workplace, desk, structured, told
+from workers.policy.triggers import Trigger
 from workers.summariser.contract import ErrorClass
-from workers.triggers import Trigger
 
 SQLITE = pytest.mark.parametrize("lasting_database", ["sqlite"], indirect=True)
 

@@ -21,7 +21,7 @@ from tests.batch_steps import (
 from tests.model_behaviours import Good, Status
 from tests.model_server import ModelServer
 from tests.workplace import SLACK_MS, Workplace, desk, padded, say
-from workers.triggers import Trigger
+from workers.policy.triggers import Trigger
 
 
 @pytest.fixture

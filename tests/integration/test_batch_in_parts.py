@@ -16,9 +16,9 @@ from tests.gateways import rows_of
 from tests.model_behaviours import Good, Status
 from tests.model_server import ModelServer
 from tests.workplace import Killed, Workplace, desk, say, structured
+from workers.policy.triggers import Trigger
 from workers.runtime.jobs import Worked, work
 from workers.summariser.contract import ErrorClass
-from workers.triggers import Trigger
 
 TOO_LONG = {"error": {"message": "This model's maximum context length is 4096 tokens."}}
 

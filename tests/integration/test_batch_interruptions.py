@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from storage import guards, jobs, sessions
+from storage import guards, jobs
+from storage.conversations import sessions
 from storage.engine import Database
 from storage.guards import GuardName
 from storage.jobs import JobKind
@@ -26,8 +27,8 @@ from tests.model_behaviours import Good, Status
 from tests.model_server import ModelServer
 from tests.stored_session import dump
 from tests.workplace import Killed, Workplace, desk, padded, say, structured, told
+from workers.policy.triggers import Trigger
 from workers.runtime.jobs import Worked, work
-from workers.triggers import Trigger
 
 pytestmark = pytest.mark.both_databases
 

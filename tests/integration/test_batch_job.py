@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 import pytest
 from sqlalchemy import Connection
 
-from storage import messages, sessions
+from storage.conversations import messages, sessions
+from storage.conversations.rows import Kind
 from storage.engine import Database
 from storage.guards import GuardName
 from storage.outcomes import Outcome
-from storage.rows import Kind
 from tests.batch_steps import (
     SQLITE,
     compact,
@@ -26,14 +26,14 @@ from tests.model_server import ModelServer
 from tests.stored_session import dump
 from tests.workplace import Workplace, desk, padded, say, structured
 from workers.batch import job as batch_job
-from workers.limits import session_threshold
-from workers.marker import frame_tokens
-from workers.pruning import job as prune_job
-from workers.pruning.plan import NothingToPrune, PrunePlan
-from workers.pruning.rules import Shortened
+from workers.conversation.markers import frame_tokens
+from workers.conversation.tokens import estimate_text
+from workers.policy.threshold import session_threshold
+from workers.policy.triggers import RULES, Trigger
+from workers.prune import job as prune_job
+from workers.prune.plan import NothingToPrune, PrunePlan
+from workers.prune.rules import Shortened
 from workers.settings.compression import CompressionSettings
-from workers.tokens import estimate_text
-from workers.triggers import RULES, Trigger
 
 OF_AN_ARCHIVED_ROW = {"active", "compacted", "absorbed_by"}
 

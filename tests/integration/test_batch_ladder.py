@@ -15,8 +15,8 @@ from tests.model_behaviours import Silence
 from tests.model_server import ModelServer
 from tests.stored_session import StoredSession
 from tests.workplace import Workplace, desk, say
+from workers.policy.triggers import Trigger
 from workers.summariser.contract import ErrorClass
-from workers.triggers import Trigger
 
 
 @pytest.fixture

@@ -28,8 +28,8 @@ from tests.machine_summariser import GOOD_ANSWERS, LARGE_ROOM, LASTING_ANSWERS, 
 from tests.machine_talks import OVERFLOW, TOO_LARGE
 from tests.machine_turns import SECRETS, AnyShape, Kind, Shape, shapes
 from tests.tiers import examples, is_soak
+from workers.policy.triggers import Trigger
 from workers.summariser.contract import ErrorClass
-from workers.triggers import Trigger
 
 WINDOWS = (128_000, 128_000, 8_000, 4_000, 2_000)
 MINUTE, DAY = 60_000, 86_400_000

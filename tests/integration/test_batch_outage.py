@@ -16,15 +16,16 @@ import pytest
 
 from producers import Session
 from storage import endpoints, jobs
+from storage.conversations.rows import Kind
 from storage.engine import Database
 from storage.jobs import JobKind
-from storage.rows import Kind
 from tests.conversations import turn
 from tests.model_behaviours import Good, Status
 from tests.model_server import ModelServer
 from tests.play import Play, playing
 from tests.stored_session import later
-from workers.retry import RetryPolicy
+from workers.policy.failures import RetryPolicy
+from workers.policy.triggers import BATCH_QUEUE, RULES, Trigger
 from workers.runtime.context import Workshop
 from workers.runtime.jobs import Worked, work
 from workers.settings import AuxiliarySettings, Settings, SettingsSource
@@ -32,7 +33,6 @@ from workers.summariser.breaker import RECHECK_CLOSED_MS
 from workers.summariser.chain import FollowingSummariser
 from workers.summariser.endpoints import SummariserSettings
 from workers.summariser.gate import SharedGate
-from workers.triggers import BATCH_QUEUE, RULES, Trigger
 
 SESSIONS = 100
 THREADS = 8

@@ -6,15 +6,15 @@ from __future__ import annotations
 from typing import Any
 
 from producers import Status
+from storage.conversations.rows import Kind
 from storage.engine import Database
 from storage.outcomes import Outcome
-from storage.rows import Kind
 from tests.gateways import as_bytes, rows_of
 from tests.model_server import ModelServer
 from tests.stored_session import StoredSession
 from tests.workplace import Workplace, structured
-from workers.tokens import estimate_message
-from workers.triggers import Trigger
+from workers.conversation.tokens import estimate_message
+from workers.policy.triggers import Trigger
 
 MESSAGES = 800
 ESTIMATE = 120_000

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from sqlalchemy import text as sql
 
-from storage import jobs, queue_states
+from storage import jobs
 from storage.engine import Database
-from storage.jobs import DueJob, JobKind
+from storage.jobs import DueJob, JobKind, queue_states
 from storage.models import BULK_QUEUE
 from tasks.names import RECOMPACT
 from tests.at_once import at_once, succeeded

@@ -17,9 +17,11 @@ import pytest
 
 from afterturn.exits import Exit
 from producers import Gateway
-from storage import guards, job_records, jobs, sessions
+from storage import guards, jobs
+from storage.conversations import sessions
 from storage.engine import open_database
 from storage.guards import GuardName
+from storage.jobs import job_records
 from tests.command_line import ESCAPE, Ended, execute, invoke, program_environment
 from tests.conversations import turn
 from tests.gateways import assistant, gateway_on, user

@@ -19,9 +19,9 @@ from afterturn.compaction.result import read_result
 from afterturn.compaction.run import ask, open_worker, work_here
 from afterturn.exits import Exit
 from producers import Gateway, Session
-from storage import job_records, sessions
-from storage.job_records import JobRecord
-from storage.jobs import JobKind
+from storage.conversations import sessions
+from storage.jobs import JobKind, job_records
+from storage.jobs.job_records import JobRecord
 from tests.cli_person import DESK, Person, stored
 from tests.command_line import ESCAPE, Ended, program_environment
 from tests.conversations import turn
@@ -33,9 +33,9 @@ from tests.processes import Processes
 from tests.stored_jobs import Worker
 from tests.waiting import bound, wait_until
 from workers.batch.span import CompactionOptions
-from workers.retry import RetryPolicy
+from workers.policy.failures import RetryPolicy
+from workers.policy.triggers import Trigger
 from workers.settings import Settings, SettingsSource
-from workers.triggers import Trigger
 
 TURNS = 16
 MIDDLE = "3 to 54"

@@ -9,14 +9,13 @@ import pytest
 
 from afterturn.exits import Exit
 from producers import Gateway
-from storage import job_records
 from storage.engine import Database
-from storage.jobs import DueJob, JobKind
+from storage.jobs import DueJob, JobKind, job_records
 from tests.command_line import invoke
 from tests.gateways import assistant, url_of, user
 from tests.stored_jobs import Worker
 from tests.stored_session import StoredSession
-from workers.retry import RetryPolicy
+from workers.policy.failures import RetryPolicy
 from workers.runtime.context import Workshop
 from workers.runtime.jobs import Crashed, work
 from workers.settings import Settings, SettingsSource

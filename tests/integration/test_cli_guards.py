@@ -10,7 +10,8 @@ import pytest
 
 from afterturn.exits import Exit
 from producers import Gateway
-from storage import guards, sessions
+from storage import guards
+from storage.conversations import sessions
 from storage.guards import GuardName
 from tests.cli_person import Person, hold, stored
 from tests.command_line import invoke

@@ -13,8 +13,9 @@ import pytest
 
 from afterturn.exits import Exit
 from producers import Gateway
-from storage import audit, jobs, sessions
+from storage import audit, jobs
 from storage.audit import AuditAction
+from storage.conversations import sessions
 from storage.engine import Database
 from storage.jobs import JobKind
 from tests.command_line import invoke

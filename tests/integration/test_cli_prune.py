@@ -10,7 +10,7 @@ import pytest
 
 from afterturn.exits import Exit
 from producers import Gateway
-from storage import queue_states
+from storage.jobs import queue_states
 from tests.cli_person import Person, stored
 from tests.command_line import Ended
 from tests.gateways import gateway_on

@@ -11,9 +11,8 @@ import redis
 
 from afterturn.commands.queues import wait_until_idle
 from afterturn.exits import Exit
-from storage import queue_states
 from storage.engine import Database
-from storage.jobs import JobKind, JobState
+from storage.jobs import JobKind, JobState, queue_states
 from tasks.names import MICRO, QUEUES, TURNS
 from tests.command_line import invoke
 from tests.gateways import gateway_on, rows_of, url_of, user

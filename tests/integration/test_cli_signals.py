@@ -11,7 +11,8 @@ import pytest
 
 from afterturn.exits import Exit
 from producers import Gateway
-from storage import sessions, signals
+from storage import signals
+from storage.conversations import sessions
 from storage.signals import SignalKind
 from tests.cli_person import stored
 from tests.command_line import invoke

@@ -20,7 +20,7 @@ from storage.engine import Database, open_database
 from tests.command_line import ESCAPE, execute
 from tests.conversations import turn
 from tests.gateways import gateway_on
-from workers.tokens import estimate_message
+from workers.conversation.tokens import estimate_message
 
 TURNS = 40
 WINDOW = 18_000

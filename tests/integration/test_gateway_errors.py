@@ -10,7 +10,7 @@ import openai
 import pytest
 
 from producers import ApiErrorKind, CompressionStuck, Gateway, Status
-from storage import sessions
+from storage.conversations import sessions
 from storage.engine import Database
 from storage.guards import GuardName
 from tests.doors import LONG, batch_jobs, door, grown, hold

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from producers import Session, SignalKind, Status
+from storage.conversations.rows import Kind
 from storage.engine import Database
 from storage.guards import GuardName
-from storage.rows import Kind
 from tasks.application import make_app
 from tasks.names import SUMMARISE
 from tests.conversations import turn

@@ -14,7 +14,8 @@ import pytest
 import redis
 
 from producers import CompressionStuck, Gateway, RequestError, SessionNotFound, Status
-from storage import guards, sessions
+from storage import guards
+from storage.conversations import sessions
 from storage.engine import Database
 from storage.guards import GuardName
 from storage.jobs import JobState

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from producers import Gateway, Session, SessionNotFound
-from storage import sessions
+from storage.conversations import sessions
+from storage.conversations.sessions import SessionRecord
 from storage.engine import Database
 from storage.errors import SessionClash
-from storage.sessions import SessionRecord
 from tests.at_once import at_once, succeeded
 from tests.conversations import turn
 from tests.counting import counted

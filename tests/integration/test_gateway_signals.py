@@ -14,7 +14,8 @@ import pytest
 import redis
 
 from producers import Gateway, RequestError, Session, Signal, SignalKind
-from storage import sessions, signals
+from storage import signals
+from storage.conversations import sessions
 from storage.engine import Database
 from storage.signals import from_json
 from tasks.names import signal_channel

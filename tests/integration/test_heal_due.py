@@ -6,15 +6,15 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from producers import Session
-from storage import job_records
-from storage.job_records import JobRecord
+from storage.jobs import job_records
+from storage.jobs.job_records import JobRecord
 from storage.outcomes import Outcome
 from tests.conversations import turn
 from tests.play import Play, Turn, playing
 from tests.stored_session import later
+from workers.policy.triggers import Trigger
 from workers.summariser.contract import ErrorClass, Reply, SummariserError, SummaryRequest
 from workers.summariser.extractive.local import LocalSummariser
-from workers.triggers import Trigger
 
 HOUR_MS = 3_600_000
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from sqlalchemy import text as sql
 
-from storage import guards, overdue
+from storage import guards, scheduling
 from storage.engine import Database
 from storage.guards import GuardName
 from storage.outcomes import Outcome
-from storage.overdue import Place
+from storage.scheduling import Place
 from tests.conversations import turn
 from tests.counting import counted
 from tests.decisions import SMALL, Case
@@ -140,11 +140,11 @@ def test_a_session_that_comes_back_while_it_is_looked_at_is_not_taken_for_looked
     spoken(database)
     with later(database, HOUR) as play:
         with play.database.read() as connection:
-            page = overdue.idle(connection, play.database, idle_ms=HOUR, after=Place(), limit=9)
+            page = scheduling.idle(connection, play.database, idle_ms=HOUR, after=Place(), limit=9)
         Case(play).say(12)
         play.work_off()
         with play.database.write() as connection:
-            overdue.note_idle_look(connection, page)
+            scheduling.note_idle_look(connection, page)
     with later(database, 2 * HOUR) as play:
         assert scan_idle(play.shop).enqueued == 1
 

@@ -13,12 +13,13 @@ import pytest
 
 from producers import Gateway
 from producers.importing import Account, Fate, ImportRefused, Terms, import_file
-from storage import audit, bulk_runs, sessions, summaries
+from storage import audit, bulk_runs
 from storage.audit import Which
 from storage.bulk_runs import Filters
+from storage.conversations import sessions, summaries
+from storage.conversations.sessions import SessionRecord
+from storage.conversations.summaries import SummaryKind
 from storage.engine import Database
-from storage.sessions import SessionRecord
-from storage.summaries import SummaryKind
 from tests.conversations import SESSION_FILES, data_lines, turn
 from tests.gateways import assistant, rows_of, user
 from tests.hermes_state import PREFIX, START, SUFFIX, HermesState
@@ -26,7 +27,7 @@ from tests.interrupting import Interrupting
 from tests.stored_session import StoredSession
 from tests.validity import check_view
 from tests.workplace import Killed
-from workers.marker import frame
+from workers.conversation.markers import frame
 from workers.rendering import Dialect, render
 
 

@@ -21,17 +21,17 @@ from afterturn.metrics.catalogue import METRICS, Source, Type
 from afterturn.metrics.collector import deployment_registry
 from afterturn.metrics.server import MetricsServer
 from afterturn.metrics.worker import WorkerMetrics
-from storage import attempts, endpoints, guards, totals
+from storage import attempts, endpoints, guards, measures
 from storage.attempts import AttemptRecord
 from storage.engine import Database, open_database
 from storage.guards import GuardName
 from storage.jobs import JobKind
-from storage.totals import SETTLED_MS
+from storage.measures import SETTLED_MS
 from tests.chat import assistant, user
 from tests.gateways import rows_of, url_of
 from tests.stored_jobs import Worker
 from tests.stored_session import StoredSession, later
-from workers.counting import count_tries
+from workers.conversation.tokens import count_tries
 from workers.runtime.context import Workshop
 from workers.scans.retention import delete_expired
 from workers.settings import RetentionSettings, Settings, SettingsSource
@@ -246,7 +246,7 @@ def test_young_tries_are_not_counted_for_good(database: Database, session: Store
     record(settled, session, tried("absorbed"))
     assert count_tries(settled) == 3
     with database.read() as connection:
-        counted, mark = totals.read(connection)
+        counted, mark = measures.read(connection)
     assert counted["tries", ("micro", "micro", "absorbed")] == 2
     ((last,),) = rows_of(database, "SELECT max(id) FROM attempts")
     assert mark == last - 1

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from producers import Session
-from storage import cursors, messages, sessions, summaries
-from storage.cursors import CursorName
+from storage.conversations import cursors, messages, sessions, summaries
+from storage.conversations.cursors import CursorName
+from storage.conversations.rows import Kind
+from storage.conversations.summaries import SummaryKind
 from storage.engine import Database
 from storage.jobs import JobKind
 from storage.outcomes import Outcome
-from storage.rows import Kind
-from storage.summaries import SummaryKind
 from tests.conversations import turn
 from tests.counting import Work, counted
 from tests.gateways import rows_of, url_of

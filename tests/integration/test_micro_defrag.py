@@ -12,8 +12,8 @@ from storage.outcomes import Outcome
 from tests.conversations import turn
 from tests.model_server import ModelServer
 from tests.play import Play, Turn, micro_markers, person_rows, playing, shape
+from workers.conversation.tokens import estimate_text
 from workers.summariser.client import OpenAISummariser
-from workers.tokens import estimate_text
 
 MARK = 300
 

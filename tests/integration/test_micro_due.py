@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from producers import Session
-from storage import sessions
-from storage.micro_reads import read_state
+from storage.conversations import sessions
+from storage.conversations.micro_reads import read_state
 from tests.chat import assistant, calling, user
 from tests.conversations import SESSION_FILES, real_sessions
 from tests.counting import counted
 from tests.play import Play, Turn, playing, turns_of
 from tests.unabsorbed import ruled_out
-from workers.due import least_for_micro, micro_may_be_due
 from workers.micro.plan import why_nothing_due
+from workers.turn.due import least_for_micro, micro_may_be_due
 
 SMALL: dict[str, Any] = {
     "protect_last_n": 6,

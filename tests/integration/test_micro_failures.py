@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from producers import Session
-from storage import attempts, cursors, guards
-from storage.cursors import CursorName
+from storage import attempts, guards
+from storage.conversations import cursors
+from storage.conversations.cursors import CursorName
 from storage.guards import GuardName
 from storage.jobs import JobKind, JobState
 from storage.outcomes import Outcome
@@ -46,7 +47,7 @@ from tests.model_behaviours import (
 from tests.model_server import ModelServer
 from tests.play import Play, Turn, micro_markers, person_rows, playing
 from tests.stored_session import later
-from workers.retry import RetryPolicy
+from workers.policy.failures import RetryPolicy
 from workers.runtime.pass_context import PassResult
 from workers.settings import Settings, SettingsSource
 from workers.summariser.breaker import FIRST_OPEN_MS, RECHECK_CLOSED_MS

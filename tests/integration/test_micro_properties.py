@@ -13,18 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from producers import Dialect, Session
-from storage import sessions
-from storage.micro_reads import read_state
-from storage.rows import Row
+from storage.conversations import sessions
+from storage.conversations.micro_reads import read_state
+from storage.conversations.rows import Row
 from tests.conversations import turn
 from tests.play import Play, Turn, micro_markers, person_rows, playing, shape, turns_of
 from tests.strategies import Transcript, one_turn_transcripts, transcripts
 from tests.tiers import examples
 from tests.validity import check_view
-from workers.limits import region_rules, session_threshold
-from workers.marker import frame_tokens
+from workers.conversation.markers import frame_tokens
+from workers.conversation.regions import head_end, tail_start
 from workers.micro.plan import why_nothing_due
-from workers.regions import head_end, tail_start
+from workers.policy.threshold import region_rules, session_threshold
 from workers.rendering import render
 from workers.summariser.extractive.local import LocalSummariser
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from producers import Session
-from storage import messages
-from storage.micro_reads import read_state
-from storage.rows import Row
+from storage.conversations import messages
+from storage.conversations.micro_reads import read_state
+from storage.conversations.rows import Row
 from tests.conversations import turn
 from tests.counting import counted
 from tests.play import Play, Turn, playing

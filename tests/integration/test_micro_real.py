@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from producers import Dialect
-from storage.sessions import fetch
+from storage.conversations.sessions import fetch
 from tests.conversations import SESSION_FILES, real_sessions, turn
 from tests.play import Play, micro_markers, person_rows, playing, turns_of
 from tests.tiers import sampled

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import text
 
-from storage import answers, cursors, guards, sessions
+from storage import answers, guards
 from storage.answers import StoredAnswer
-from storage.cursors import CursorName
+from storage.conversations import cursors, sessions
+from storage.conversations.cursors import CursorName
+from storage.conversations.micro_reads import MicroState, read_state
 from storage.engine import Database
 from storage.errors import SessionNotFound
 from storage.guards import GuardName
-from storage.micro_reads import MicroState, read_state
 from tests.stored_session import StoredSession
 
 ANSWER = StoredAnswer("text", "m", 1, 2, 3)

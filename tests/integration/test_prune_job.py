@@ -15,7 +15,8 @@ from producers import (
     SessionNotFound,
     StorageError,
 )
-from storage import jobs, sessions
+from storage import jobs
+from storage.conversations import sessions
 from storage.guards import GuardName
 from storage.jobs import JobKind
 from storage.outcomes import Outcome
@@ -23,8 +24,8 @@ from tests.chat import assistant, result, user
 from tests.play import Turn
 from tests.pruning import call
 from tests.tool_talk import log, log_turn, tool_talk
-from workers.pruning.job import prune_pass
-from workers.pruning.triggers import PRUNE_QUEUE, PruneTrigger
+from workers.prune.commit import PRUNE_QUEUE, PruneTrigger
+from workers.prune.job import prune_pass
 from workers.runtime.jobs import Worked, work
 from workers.runtime.pass_context import PassResult
 from workers.runtime.passes import run_passes

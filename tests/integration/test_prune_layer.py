@@ -14,11 +14,11 @@ from storage.jobs import JobKind
 from storage.outcomes import Outcome
 from tests.gateways import url_of
 from tests.tool_talk import ToolTalk, tool_talk
-from workers.pruning import job as prune_job
-from workers.pruning.plan import NothingToPrune
+from workers.policy.triggers import BATCH_QUEUE, RULES, Trigger
+from workers.prune import job as prune_job
+from workers.prune.plan import NothingToPrune
 from workers.runtime.jobs import Worked
 from workers.runtime.pass_context import PassResult
-from workers.triggers import BATCH_QUEUE, RULES, Trigger
 
 NO_PROACTIVE: dict[str, Any] = {"proactive_prune_tokens": 0, "threshold_tokens": 10_000}
 

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from producers import Dialect
-from storage import sessions
+from storage.conversations import sessions
 from tests.conversations import SESSION_FILES, real_sessions
 from tests.play import Play, person_rows, playing, turns_of
 from tests.strategies import ChatDict
 from tests.validity import check_view
+from workers.conversation.tokens import estimate_message
+from workers.conversation.transcript import tool_groups
 from workers.rendering import render
-from workers.tokens import estimate_message
-from workers.transcript import tool_groups
 
 TRIGGER = 12_000
 SETTINGS: dict[str, Any] = {

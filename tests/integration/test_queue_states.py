@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from storage import jobs, queue_states
+from storage import jobs
 from storage.engine import Database
-from storage.jobs import JobKind, JobState
+from storage.jobs import JobKind, JobState, queue_states
 from tests.gateways import url_of
 from tests.stored_jobs import AGAIN_MS, Worker
 from tests.stored_session import StoredSession

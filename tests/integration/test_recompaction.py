@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from sqlalchemy.exc import IntegrityError
 
-from storage import audit, bulk_runs, jobs, sessions
+from storage import audit, bulk_runs, jobs
 from storage.audit import Which
 from storage.bulk_runs import Filters, Progress, Run, RunState, Tally
+from storage.conversations import sessions
 from storage.engine import Database
 from storage.jobs import JobKind
 from storage.models import BULK_QUEUE
@@ -18,6 +19,7 @@ from tests.gateways import rows_of, url_of
 from tests.interrupting import Interrupting
 from tests.stored_session import StoredSession, later
 from tests.workplace import DESK, Killed, desk
+from workers.policy.triggers import Trigger
 from workers.runtime.context import Workshop
 from workers.runtime.jobs import Worked, work_next
 from workers.scans import recompaction
@@ -26,7 +28,6 @@ from workers.scans.reconcile import reconcile
 from workers.settings import CompressionSettings, Settings, SettingsSource, WorkerSettings
 from workers.summariser.contract import ErrorClass, Reply, SummariserError, SummaryRequest
 from workers.summariser.extractive.local import LocalSummariser
-from workers.triggers import Trigger
 
 WHO = "ada@host (command line)"
 

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from sqlalchemy import text as sql
 
-from storage import answers, attempts, sessions, signals, slots
+from storage import answers, attempts, scheduling, signals
 from storage.answers import StoredAnswer
 from storage.attempts import AttemptRecord
+from storage.conversations import sessions
 from storage.engine import Database
 from storage.jobs import JobKind
 from storage.signals import SignalKind
@@ -55,7 +56,7 @@ def session(database: Database) -> StoredSession:
         attempts.record(connection, database, session.key, ATTEMPT)
         signals.emit(connection, database, session.key, SignalKind.RESET, {}, quiet=False)
         answers.keep(connection, database, session.key, "q", ANSWER)
-        slots.take(connection, database, "s", every_ms=1000)
+        scheduling.take(connection, database, "s", every_ms=1000)
     worker = Worker(database)
     worker.finish(worker.take(session.make_due()))
     return session

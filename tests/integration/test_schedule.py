@@ -11,8 +11,9 @@ from celery import Celery
 from sqlalchemy import text as sql
 
 from schedules.schedule import Clock, entries
-from storage import queue_states, slots
+from storage import scheduling
 from storage.engine import Database
+from storage.jobs import queue_states
 from tasks.application import make_app
 from tasks.embedded import EmbeddedWorker
 from tasks.maintenance import tick
@@ -174,5 +175,5 @@ def test_a_clock_outlives_its_broker(database: Database) -> None:
     time.sleep(0.2)
     clock.stop()
     with database.write() as connection:
-        assert slots.take(connection, database, RECONCILE, every_ms=1000)
+        assert scheduling.take(connection, database, RECONCILE, every_ms=1000)
     app.close()

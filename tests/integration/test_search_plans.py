@@ -7,10 +7,9 @@ from sqlalchemy import Connection, text
 
 from storage import search
 from storage.engine import Database
-from storage.search import Scope, candidates, generations, reading, surroundings
-from storage.search.clauses import clauses_of
+from storage.search import Scope, candidates, generations, surroundings
 from storage.search.documents import Place, number_of
-from storage.search.query import parse
+from storage.search.query import clauses_of, parse
 from tests.query_plans import plan_of
 
 pytestmark = pytest.mark.both_databases
@@ -102,6 +101,6 @@ def test_what_is_around_a_hit_is_read_by_position(archive: Database) -> None:
 
 
 def test_the_filled_archive_can_be_browsed_and_searched(archive: Database) -> None:
-    found = reading.browse(archive, Scope("o3"), limit=3)
+    found = surroundings.browse(archive, Scope("o3"), limit=3)
     assert [one.messages for one in found.sessions] == [20, 20, 20]
     assert search.discover(archive, "common", Scope("o3"), limit=10).hits

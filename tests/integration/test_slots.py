@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from storage import slots
+from storage import scheduling
 from storage.engine import Database
 from tests.at_once import at_once, succeeded
 from tests.gateways import rows_of
@@ -13,7 +13,7 @@ HOUR = 3_600_000
 
 def take(database: Database, schedule: str = "s", every_ms: int = HOUR) -> bool:
     with database.write() as connection:
-        return slots.take(connection, database, schedule, every_ms=every_ms)
+        return scheduling.take(connection, database, schedule, every_ms=every_ms)
 
 
 def test_a_tick_is_taken_once_and_the_next_one_again(database: Database) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from producers import Gateway
-from storage import backlog
-from storage.backlog import Backlog
 from storage.engine import Database
+from storage.jobs import backlog
+from storage.jobs.backlog import Backlog
 from tests.gateways import user
 
 pytestmark = pytest.mark.both_databases

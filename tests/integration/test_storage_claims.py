@@ -8,10 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import text
 
-from storage import jobs, queue_states, sessions
+from storage import jobs
+from storage.conversations import sessions
 from storage.engine import Database
 from storage.errors import FenceLost
-from storage.jobs import Claim, Ended, JobKind, JobState
+from storage.jobs import Claim, Ended, JobKind, JobState, queue_states
 from tests.chat import assistant
 from tests.stored_jobs import DEADLINE_MS, LEASE_MS, WRITES, Worker
 from tests.stored_session import StoredSession, dump, on_postgresql

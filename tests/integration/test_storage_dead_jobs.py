@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from storage import dead_jobs, overdue
-from storage.dead_jobs import DeadJob, Reason, Retried
+from storage import scheduling
 from storage.engine import Database
-from storage.jobs import DueJob, JobKind, JobState
-from storage.overdue import Place
+from storage.jobs import DueJob, JobKind, JobState, dead_jobs
+from storage.jobs.dead_jobs import DeadJob, Reason, Retried
+from storage.scheduling import Place
 from tests.at_once import at_once, succeeded
 from tests.gateways import assistant, rows_of, user
 from tests.stored_jobs import Worker
@@ -172,7 +172,7 @@ def test_what_was_dropped_is_not_made_due_by_a_scan(
 ) -> None:
     def undecided() -> list[Place]:
         with database.read() as connection:
-            return overdue.undecided(connection, after=Place(), limit=10)
+            return scheduling.undecided(connection, after=Place(), limit=10)
 
     session.append(TURN)
     assert [place.key for place in undecided()] == [session.key]

@@ -10,11 +10,11 @@ import pytest
 from sqlalchemy import Connection, select, text
 from sqlalchemy.exc import IntegrityError
 
-from storage import messages, sessions
+from storage.concurrency import Turnstile
+from storage.conversations import messages, sessions
 from storage.engine import PREPARE_THRESHOLD, Database, open_database
 from storage.errors import DatabaseUnavailable, StorageError
 from storage.jobs import JobKind
-from storage.turnstile import Turnstile
 from tests.at_once import at_once, succeeded
 from tests.chat import assistant, user
 from tests.gateways import migrated

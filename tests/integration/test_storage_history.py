@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from storage import messages
+from storage.conversations import messages
+from storage.conversations.rows import Kind, Row
 from storage.engine import Database
-from storage.rows import Kind, Row
 from tests.chat import assistant, user
 from tests.stored_session import StoredSession
 

@@ -6,9 +6,8 @@ from functools import partial
 
 import pytest
 
-from storage import job_records
 from storage.engine import Database
-from storage.jobs import JobKind, JobState
+from storage.jobs import JobKind, JobState, job_records
 from tests.at_once import at_once, succeeded
 from tests.stored_jobs import Worker
 from tests.stored_session import StoredSession, dump

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from storage import messages
+from storage.conversations import messages
 from storage.engine import Database
 from tests.chat import assistant, user
 from tests.counting import counted

@@ -10,12 +10,13 @@ from functools import partial
 import pytest
 from sqlalchemy import Connection, text
 
-from storage import answers, job_records, jobs, sessions
+from storage import answers, jobs
 from storage.answers import StoredAnswer
+from storage.conversations import sessions
+from storage.conversations.rows import Kind
 from storage.engine import Database
 from storage.errors import DatabaseUnavailable, FenceLost
-from storage.jobs import Claim, JobKind
-from storage.rows import Kind
+from storage.jobs import Claim, JobKind, job_records
 from tests.at_once import at_once, succeeded
 from tests.chat import assistant, user
 from tests.stored_jobs import LEASE_MS, Worker

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from storage import attempts, sessions, signals
+from storage import attempts, signals
 from storage.attempts import AttemptRecord
+from storage.conversations import sessions
 from storage.engine import Database
 from storage.signals import SignalKind
 from tests.stored_session import StoredSession

@@ -13,31 +13,21 @@ from storage import (
     answers,
     attempts,
     audit,
-    backlog,
     bulk_runs,
-    cursors,
-    dead_jobs,
-    events,
     guards,
-    job_records,
     jobs,
+    maintenance,
     measures,
-    messages,
-    overdue,
-    pruned,
-    retention,
-    sessions,
+    scheduling,
     signals,
-    summaries,
-    totals,
-    undo,
 )
 from storage.audit import Which
-from storage.cursors import CursorName
+from storage.conversations import cursors, events, messages, pruned, sessions, summaries, undo
+from storage.conversations.cursors import CursorName
+from storage.conversations.micro_reads import read_state, read_view
 from storage.engine import Database
-from storage.jobs import Claim, JobKind
-from storage.micro_reads import read_state, read_view
-from storage.overdue import Place
+from storage.jobs import Claim, JobKind, backlog, dead_jobs, job_records
+from storage.scheduling import Place
 from tests.conftest import RUN
 from tests.databases import fresh_database
 from tests.gateways import migrated
@@ -372,7 +362,7 @@ HOT: dict[str, tuple[Call, set[str]]] = {
         lambda d, c: measures.active_sizes(c, d, within_ms=1, limit=100),
         {"ix_sessions_active_at"},
     ),
-    "uncounted": (lambda d, c: totals.uncounted(c, after=ATTEMPTS - 10), set()),
+    "uncounted": (lambda d, c: measures.uncounted(c, after=ATTEMPTS - 10), set()),
     "last_attempt": (lambda d, c: attempts.last_id(c, BUSY), {"ix_attempts_session"}),
     "attempts_of_job": (
         lambda d, c: attempts.of_job(c, BUSY, ATTEMPTS - 199, after=ATTEMPTS - 400),
@@ -388,44 +378,44 @@ HOT: dict[str, tuple[Call, set[str]]] = {
     ),
     "count_rung": (lambda d, c: jobs.count_rung(c, "batch", at_most=100), {"ix_jobs_rung"}),
     "undecided": (
-        lambda d, c: overdue.undecided(c, after=Place(key=70), limit=200),
+        lambda d, c: scheduling.undecided(c, after=Place(key=70), limit=200),
         {"ix_sessions_undecided", "uq_jobs_open", "ix_jobs_failed"},
     ),
     "unhealed": (
-        lambda d, c: overdue.unhealed(c, d, rest_ms=1, after=Place(0, 7), limit=200),
+        lambda d, c: scheduling.unhealed(c, d, rest_ms=1, after=Place(0, 7), limit=200),
         {"ix_summaries_placeholders", "uq_jobs_open", "ix_jobs_failed"},
     ),
     "rested": (
-        lambda d, c: overdue.rested(c, d, after=Place(70, 1), limit=200),
+        lambda d, c: scheduling.rested(c, d, after=Place(70, 1), limit=200),
         {"ix_guards_cooldown", "uq_jobs_open", "ix_jobs_failed"},
     ),
     "idle": (
-        lambda d, c: overdue.idle(c, d, idle_ms=3_600_000, after=Place(70, 1), limit=200),
+        lambda d, c: scheduling.idle(c, d, idle_ms=3_600_000, after=Place(70, 1), limit=200),
         {"ix_sessions_idle"},
     ),
     "note_idle_look": (
-        lambda d, c: overdue.note_idle_look(c, [Place(7, 3), Place(8, 4)]),
+        lambda d, c: scheduling.note_idle_look(c, [Place(7, 3), Place(8, 4)]),
         set(),
     ),
     "guards_of_a_page": (lambda d, c: guards.read_many(c, d, range(1, 100)), set()),
     "forget_jobs": (
-        lambda d, c: retention.forget_jobs(c, d, older_ms=1, after=0, limit=200),
+        lambda d, c: maintenance.forget_jobs(c, d, older_ms=1, after=0, limit=200),
         set(),
     ),
     "ended_sessions": (
-        lambda d, c: retention.ended_sessions(c, d, older_ms=1, limit=20),
+        lambda d, c: maintenance.ended_sessions(c, d, older_ms=1, limit=20),
         {"ix_sessions_ended"},
     ),
     "forget_events": (
-        lambda d, c: retention.forget_events(c, range(1001, 1020)),
+        lambda d, c: maintenance.forget_events(c, range(1001, 1020)),
         set(),
     ),
     "forget_attempts": (
-        lambda d, c: retention.forget_attempts(c, d, older_ms=1, after=0, limit=200),
+        lambda d, c: maintenance.forget_attempts(c, d, older_ms=1, after=0, limit=200),
         set(),
     ),
     "forget_signals": (
-        lambda d, c: retention.forget_signals(c, d, older_ms=1, after=0, limit=200),
+        lambda d, c: maintenance.forget_signals(c, d, older_ms=1, after=0, limit=200),
         set(),
     ),
     "running_bulk": (lambda d, c: bulk_runs.running(c), {"uq_bulk_runs_running"}),

@@ -12,9 +12,9 @@ from threading import Lock
 
 import pytest
 
-from storage import job_records, jobs
+from storage import jobs
 from storage.engine import Database
-from storage.jobs import Claim, JobKind, JobState
+from storage.jobs import Claim, JobKind, JobState, job_records
 from tests.at_once import at_once, succeeded
 from tests.stored_jobs import LEASE_MS, Worker
 from tests.stored_session import StoredSession

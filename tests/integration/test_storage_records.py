@@ -8,11 +8,12 @@ import pytest
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
-from storage import answers, attempts, events, guards
+from storage import answers, attempts, guards
 from storage.answers import StoredAnswer
 from storage.attempts import AttemptRecord
+from storage.conversations import events
+from storage.conversations.events import EventRecord
 from storage.engine import Database
-from storage.events import EventRecord
 from storage.guards import GuardName, GuardRecord
 from tests.stored_session import StoredSession
 

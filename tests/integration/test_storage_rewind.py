@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from storage import cursors, messages
-from storage.cursors import CursorName
+from storage.conversations import cursors, messages
+from storage.conversations.cursors import CursorName
 from storage.engine import Database
 from tests.conversations import turn
 from tests.stored_session import StoredSession, dump

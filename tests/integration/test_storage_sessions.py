@@ -9,10 +9,10 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
-from storage import sessions
+from storage.conversations import sessions
+from storage.conversations.sessions import SessionRecord
 from storage.engine import Database
 from storage.errors import SessionNotFound
-from storage.sessions import SessionRecord
 from tests.at_once import at_once, succeeded
 from tests.chat import assistant, user
 from tests.stored_session import StoredSession, dump, later

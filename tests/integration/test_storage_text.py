@@ -10,13 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from storage import answers, cursors, messages, sessions, summaries
+from storage import answers
 from storage.answers import StoredAnswer
-from storage.cursors import CursorName
+from storage.conversations import cursors, messages, sessions, summaries
+from storage.conversations.cursors import CursorName
+from storage.conversations.messages import Draft
+from storage.conversations.rows import Origin
 from storage.engine import Database
 from storage.jobs import JobKind
-from storage.messages import Draft
-from storage.rows import Origin
 from tests.chat import assistant, user
 from tests.payloads import chat_dicts, strings, written
 from tests.stored_session import StoredSession

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from storage import cursors, guards, messages, summaries
-from storage.cursors import CursorName
+from storage import guards
+from storage.conversations import cursors, messages, summaries
+from storage.conversations.cursors import CursorName
+from storage.conversations.rows import Kind, Row
+from storage.conversations.summaries import SummaryKind, SummaryStatus
 from storage.engine import Database
 from storage.guards import GuardName
-from storage.rows import Kind, Row
-from storage.summaries import SummaryKind, SummaryStatus
 from tests.conversations import turn
 from tests.stored_session import StoredSession, dump
 

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from sqlalchemy import Connection
 
-from storage import cursors, messages
-from storage.cursors import CursorName
+from storage.conversations import cursors, messages
+from storage.conversations.cursors import CursorName
+from storage.conversations.micro_reads import View, read_view
 from storage.engine import Database
-from storage.micro_reads import View, read_view
 from tests.stored_session import StoredSession
 from tests.strategies import Transcript, transcripts
 from tests.tiers import examples
-from workers.transcript import is_kept_by_micro
+from workers.conversation.transcript import is_kept_by_micro
 
 pytestmark = pytest.mark.both_databases
 

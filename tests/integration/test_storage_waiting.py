@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import Connection
 
-from storage import attempts, job_records, jobs
+from storage import attempts, jobs
 from storage.attempts import AttemptRecord
 from storage.engine import Database
-from storage.jobs import Ended, JobKind, JobState
+from storage.jobs import Ended, JobKind, JobState, job_records
 from tests.stored_session import StoredSession, later
 
 pytestmark = pytest.mark.both_databases

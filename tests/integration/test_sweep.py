@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from sqlalchemy import text as sql
 
-from storage import dead_jobs, jobs
+from storage import jobs
 from storage.engine import Database
 from storage.guards import GuardName
-from storage.jobs import JobKind
+from storage.jobs import JobKind, dead_jobs
 from storage.outcomes import Outcome
 from tests.chat import assistant, user
 from tests.counting import counted
@@ -23,9 +23,9 @@ from tests.model_server import ModelServer
 from tests.play import Play, playing
 from tests.stored_session import later
 from tests.workplace import Workplace, desk
+from workers.policy.triggers import Trigger
 from workers.scans.orphans import COOLDOWN_OVER, ORPHANED, Orphans, recover_orphans
 from workers.scans.retention import delete_expired
-from workers.triggers import Trigger
 
 pytestmark = pytest.mark.both_databases
 

@@ -11,8 +11,9 @@ import pytest
 from sqlalchemy import text as sql
 
 from producers import Session
-from storage import cursors, events, jobs, sessions
-from storage.cursors import CursorName
+from storage import jobs
+from storage.conversations import cursors, events, sessions
+from storage.conversations.cursors import CursorName
 from storage.jobs import JobKind
 from tests.chat import assistant, user
 from tests.conversations import turn

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from storage import cursors, jobs, sessions
-from storage.cursors import CursorName
+from storage import jobs
+from storage.conversations import cursors, sessions
+from storage.conversations.cursors import CursorName
 from storage.engine import Database
 from storage.guards import GuardName
 from storage.jobs import JobKind
@@ -17,10 +18,10 @@ from tests.conversations import turn
 from tests.decisions import SMALL, Case
 from tests.gateways import assistant, url_of, user
 from tests.play import Play, Turn, playing
-from workers.calibration import Calibration
+from workers.conversation.tokens import estimate_message
+from workers.policy.calibration import Calibration
+from workers.policy.triggers import RULES, Trigger
 from workers.runtime.jobs import work
-from workers.tokens import estimate_message
-from workers.triggers import RULES, Trigger
 
 CALL = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
 

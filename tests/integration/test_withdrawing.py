@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from storage import job_records
 from storage.engine import Database
-from storage.job_records import JobRecord
-from storage.jobs import JobKind, JobState
+from storage.jobs import JobKind, JobState, job_records
+from storage.jobs.job_records import JobRecord
 from tests.model_behaviours import Status
 from tests.model_server import ModelServer
 from tests.stored_jobs import Worker
 from tests.workplace import Workplace, desk
 from workers.batch.placeholders import withdraw
-from workers.triggers import Trigger
+from workers.policy.triggers import Trigger
 
 
 @pytest.fixture

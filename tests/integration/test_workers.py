@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from producers import Gateway, Session
-from storage import cursors
-from storage.cursors import CursorName
+from storage.conversations import cursors
+from storage.conversations.cursors import CursorName
 from storage.engine import Database
 from tests.conversations import turn
 from tests.gateway_program import FIRST_NUMBER

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.rows import Row
+from storage.conversations.rows import Row
 from tests.conversations import turn
 from tests.strategies import Transcript, rows_of, transcripts
 from tests.tiers import examples
 from workers.batch.requests import batches, split
+from workers.conversation.transcript import tool_groups
 from workers.summariser.passages import passages, passages_size
-from workers.transcript import tool_groups
 
 ROOMS = (1_000, 4_000, 20_000)
 

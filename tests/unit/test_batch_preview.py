@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.rows import Kind, Row
+from storage.conversations.rows import Kind, Row
 from tests.conversations import turn
 from tests.session_records import session_record
 from tests.strategies import marker_row, rows_of, views
@@ -18,12 +18,12 @@ from workers.batch.plan import BatchPlan, Material
 from workers.batch.preview import Portion, Portions, expected_requests, preview
 from workers.batch.requests import Requests, write_requests
 from workers.batch.span import CompactionOptions, divide
-from workers.calibration import Calibration
-from workers.marker import frame_tokens
-from workers.regions import RegionRules
-from workers.threshold import Threshold
-from workers.tokens import estimate_text
-from workers.triggers import RULES, Trigger
+from workers.conversation.markers import frame_tokens
+from workers.conversation.regions import RegionRules
+from workers.conversation.tokens import estimate_text
+from workers.policy.calibration import Calibration
+from workers.policy.threshold import Threshold
+from workers.policy.triggers import RULES, Trigger
 
 RULES_OF_REGIONS = RegionRules(
     protect_first_n=3, protect_last_n=8, min_tail_user_messages=1, tail_budget=800

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.rows import Kind, Row
+from storage.conversations.rows import Kind, Row
 from tests.conversations import turn
 from tests.strategies import marker_row, rows_of, transcripts, views
 from tests.tiers import examples
 from workers.batch.span import AROUND_TURNS, CompactionOptions, Span, divide
-from workers.regions import RegionRules, Regions
-from workers.transcript import is_system, tool_groups
-from workers.triggers import RULES, Trigger
+from workers.conversation.regions import RegionRules, Regions
+from workers.conversation.transcript import is_system, tool_groups
+from workers.policy.triggers import RULES, Trigger
 
 SMALL = RegionRules(protect_first_n=3, protect_last_n=8, min_tail_user_messages=1, tail_budget=800)
 NO_WISH = CompactionOptions()

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tiers import examples
-from workers.calibration import LEAST_RATIO, MOST_RATIO, Calibration
+from workers.policy.calibration import LEAST_RATIO, MOST_RATIO, Calibration
 
 WINDOW = 200_000
 LARGEST_VIEW = 100_000

@@ -12,7 +12,7 @@ from afterturn.render.console import Output, plain
 from afterturn.render.fields import cell, columns, facts
 from afterturn.render.transcript import blocks
 from afterturn.render.words import count, duration, moment_utc, number, share
-from workers.marker import frame
+from workers.conversation.markers import frame
 
 
 def written(*renderables: object) -> str:

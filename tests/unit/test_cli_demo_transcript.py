@@ -16,7 +16,7 @@ from afterturn.demo.transcript import (
     shipped_transcript,
 )
 from afterturn.demo.turns import IN_PIECES_EVERY, REPEATED_EVERY, split_turns
-from workers.messages import outline
+from workers.conversation.messages import outline
 
 USER = {"role": "user", "content": "Is it late?\u2028Or \x85 not?"}
 ANSWER = {"role": "assistant", "content": "No."}

@@ -19,20 +19,20 @@ from afterturn.doctor.jobs import check_jobs
 from afterturn.doctor.packages import check_packages
 from afterturn.doctor.slowness import check_slowness
 from afterturn.doctor.summariser import check_summarisers
-from storage import attempts, endpoints, guards, migrate, queue_states
+from storage import attempts, endpoints, guards, migrate
 from storage.attempts import AttemptRecord
 from storage.engine import Database, open_database
 from storage.guards import GuardName
-from storage.jobs import JobKind, make_due
+from storage.jobs import JobKind, make_due, queue_states
 from tests.gateways import gateway_on
 from tests.model_behaviours import Good, Plan, Silence
 from tests.model_behaviours import Status as Answers
 from tests.model_server import ModelServer
 from workers.settings import Settings
+from workers.settings.urls import database_url
 from workers.summariser.contract import ErrorClass, SummariserError
 from workers.summariser.gate import Permit, SharedGate
 from workers.summariser.rate_limits import Limits
-from workers.urls import database_url
 
 
 def compressing(**model: Any) -> Settings:

@@ -31,8 +31,8 @@ from afterturn.render.fields import (
     within,
 )
 from afterturn.render.sessions import GUARD_OF_SESSION, SESSION, job_fields
-from storage.activity import TryRecord
 from storage.attempts import AttemptRecord
+from storage.history import TryRecord
 
 Thing: TypeAlias = dict[str, Any]
 

@@ -16,13 +16,13 @@ from afterturn.render.sentences import (
 )
 from afterturn.render.terms import attempt_name, outcome_name, summary_name, trigger_name
 from afterturn.render.words import clock, count, until
+from storage.conversations.summaries import SummaryKind
 from storage.endpoints import EndpointState
 from storage.guards import GuardName, GuardRecord
 from storage.outcomes import Outcome
 from storage.signals import Signal, SignalKind
-from storage.summaries import SummaryKind
-from workers.trigger_status import MICRO
-from workers.triggers import Trigger
+from workers.policy.triggers import Trigger
+from workers.turn.due import MICRO
 
 NOON = 1_796_040_000_000
 FIGURES = {

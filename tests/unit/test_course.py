@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from afterturn.reporting.course import Bounds, Course, Prices, Side, follow
-from storage.ledger import PassFigures, RowFigures
+from storage.history import PassFigures, RowFigures
 from workers.settings.prices import ModelPrice, PriceSettings, cost, price_of
 
 BOUNDS = Bounds(threshold=10_000, head=500, tail=2_000)

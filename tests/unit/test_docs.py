@@ -18,11 +18,11 @@ from docs.gen.cli import paths
 from docs.gen.outcomes import MEANINGS
 from docs.gen.sources import SignalKind, describe_settings
 from tests.pages import DOCS, PROJECT, Page, all_pages, page
+from workers.policy.threshold import _BUILT_IN, threshold_tokens
+from workers.policy.triggers import RULES
 from workers.settings.compression import CompressionSettings
 from workers.summariser.breaker import Verdict, verdict_of
 from workers.summariser.contract import ErrorClass
-from workers.threshold import _BUILT_IN, threshold_tokens
-from workers.triggers import RULES
 
 PAGE_LIST = all_pages()
 OURS = ("afterturn", "producers", "schedules", "storage", "tasks", "workers")

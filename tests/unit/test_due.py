@@ -8,8 +8,10 @@ import pytest
 
 from storage.guards import GuardName, GuardRecord
 from tests.session_records import session_record
-from workers.calibration import Calibration
-from workers.due import (
+from workers.policy.calibration import Calibration
+from workers.policy.triggers import Trigger
+from workers.settings import CompressionSettings
+from workers.turn.due import (
     Load,
     Restraints,
     batch_due,
@@ -18,8 +20,6 @@ from workers.due import (
     present_turn,
     triggers_met,
 )
-from workers.settings import CompressionSettings
-from workers.triggers import Trigger
 
 OURS = 11
 NATIVE: dict[str, Any] = {"codex_responses_native": True}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from storage.escape import escape, unescape
+from storage.types import escape, unescape
 from tests.payloads import strings
 from tests.tiers import examples
 

@@ -7,11 +7,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.rows import Origin, Row
+from storage.conversations.rows import Origin, Row
 from tests.strategies import Transcript, any_transcripts, rows_of
 from tests.tiers import examples
-from workers.exchanges import Found, LookFurther, TooLittle, find_exchanges
-from workers.transcript import is_kept_by_micro, tool_groups
+from workers.conversation.exchanges import Found, LookFurther, TooLittle, find_exchanges
+from workers.conversation.transcript import is_kept_by_micro, tool_groups
 
 FAR = 10_000
 

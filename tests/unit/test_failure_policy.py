@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workers.batch import failure_policy
-from workers.batch.failure_policy import AskAgain, GiveUp
-from workers.retry import RetryPolicy
+from workers.policy import failures
+from workers.policy.failures import AskAgain, GiveUp, RetryPolicy
+from workers.policy.triggers import RULES, Trigger
 from workers.settings import CompressionSettings
 from workers.summariser.contract import ErrorClass, SummariserError
-from workers.triggers import RULES, Trigger
 
 NOT_ASKED = [one for one in ErrorClass if one.not_asked]
 PERMANENT = [one for one in ErrorClass if one.permanent]
@@ -35,7 +34,7 @@ def after(
     seed: int = 7,
     attempts: int = 3,
 ) -> AskAgain | GiveUp:
-    return failure_policy.after_failure(
+    return failures.after_failure(
         SummariserError(error_class, retry_after=retry_after),
         tries=tries,
         rules=RULES[trigger],
@@ -48,7 +47,7 @@ def after(
 def heal(
     error_class: ErrorClass, *, tries: int = 0, retry_after: float | None = None, seed: int = 7
 ) -> AskAgain:
-    return failure_policy.retry_replacement(
+    return failures.retry_replacement(
         SummariserError(error_class, retry_after=retry_after),
         tries=tries,
         retry=RetryPolicy(),
@@ -159,21 +158,21 @@ def test_healing_honours_what_the_endpoint_asks_for() -> None:
 
 def test_hygiene_has_a_cooldown_of_its_own() -> None:
     settings = CompressionSettings()
-    cooldowns = {one: failure_policy.cooldown_ms(RULES[one], settings) for one in Trigger}
+    cooldowns = {one: failures.cooldown_ms(RULES[one], settings) for one in Trigger}
     hygiene = {Trigger.HYGIENE_TOKENS, Trigger.HYGIENE_COUNT}
     assert {one for one, ms in cooldowns.items() if ms == 300_000} == hygiene
     assert set(cooldowns.values()) == {300_000, 600_000}
     other = CompressionSettings(failure_cooldown_seconds=1.5, hygiene_failure_cooldown_seconds=0)
-    assert failure_policy.cooldown_ms(RULES[Trigger.MANUAL], other) == 1_500
-    assert failure_policy.cooldown_ms(RULES[Trigger.HYGIENE_COUNT], other) == 0
+    assert failures.cooldown_ms(RULES[Trigger.MANUAL], other) == 1_500
+    assert failures.cooldown_ms(RULES[Trigger.HYGIENE_COUNT], other) == 0
 
 
 def test_a_placeholder_stands_in_unless_failures_abort_and_for_the_count_valve_always() -> None:
     kind, strict = CompressionSettings(), CompressionSettings(abort_on_summary_failure=True)
-    assert {one for one in Trigger if not failure_policy.uses_placeholder(RULES[one], kind)} == {
+    assert {one for one in Trigger if not failures.uses_placeholder(RULES[one], kind)} == {
         Trigger.RECOMPACT
     }
-    assert {one for one in Trigger if failure_policy.uses_placeholder(RULES[one], strict)} == {
+    assert {one for one in Trigger if failures.uses_placeholder(RULES[one], strict)} == {
         Trigger.HYGIENE_COUNT
     }
 
@@ -182,4 +181,4 @@ def test_a_placeholder_stands_in_unless_failures_abort_and_for_the_count_valve_a
     ("before", "now", "poor"), [(1_000, 899, False), (1_000, 900, True), (1_000, 1_000, True)]
 )
 def test_a_pass_that_leaves_ninety_percent_is_a_poor_one(before: int, now: int, poor: bool) -> None:
-    assert failure_policy.is_poor(before, now) is poor
+    assert failures.is_poor(before, now) is poor

@@ -8,9 +8,9 @@ import pytest
 
 from storage.guards import GuardName, GuardRecord
 from tests.session_records import session_record
-from workers.holds import Hold, held_back
+from workers.policy.guards import Hold, held_back
+from workers.policy.triggers import RULES, Trigger
 from workers.settings import CompressionSettings
-from workers.triggers import RULES, Trigger
 
 OURS, ANOTHER = 11, 12
 SESSION = session_record()

@@ -8,10 +8,10 @@ import pytest
 
 from storage.guards import GuardName, GuardRecord
 from tests.session_records import session_record
-from workers.calibration import Calibration
-from workers.due import Restraints
+from workers.policy.calibration import Calibration
 from workers.scans.idle import IdleCheck, check_idle
 from workers.settings import CompressionSettings
+from workers.turn.due import Restraints
 
 OURS = 11
 

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from tests.session_records import session_record
-from workers.limits import (
+from workers.policy.threshold import (
     DEFAULT_WINDOW,
+    NoUsableWindowError,
     hygiene_limit,
     region_rules,
     server_threshold,
@@ -17,7 +18,6 @@ from workers.limits import (
     usable_window,
 )
 from workers.settings import CompressionSettings
-from workers.threshold import NoUsableWindowError
 
 GPT = "gpt-5.6"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.session_records import session_record
-from workers.managed import ManagedBy, managed_by, openai_compacts
+from workers.policy.threshold import ManagedBy, managed_by, openai_compacts
 from workers.settings import CompressionSettings
 
 NATIVE = CompressionSettings(codex_responses_native=True)

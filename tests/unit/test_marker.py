@@ -8,8 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workers.marker import CURRENT, FRAMES, Frame, frame, frame_tokens, is_marker_text, unframe
-from workers.tokens import estimate_message, estimate_text
+from workers.conversation.markers import (
+    CURRENT,
+    FRAMES,
+    Frame,
+    frame,
+    frame_tokens,
+    is_marker_text,
+    unframe,
+)
+from workers.conversation.tokens import estimate_message, estimate_text
 
 
 @given(st.text())

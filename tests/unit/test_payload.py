@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from storage.payload import join, split
+from storage.conversations.payload import join, split
 from tests.payloads import chat_dicts, written
 from tests.tiers import examples
 

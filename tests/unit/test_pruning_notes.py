@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from tests.payloads import strings
 from tests.tiers import examples
-from workers.pruning.findings import trouble
-from workers.pruning.forms import Form, Registry
-from workers.pruning.handles import Handle, HandleError
-from workers.pruning.notes import (
+from workers.prune.findings import trouble
+from workers.prune.forms import Form, Registry
+from workers.prune.notes import (
+    Handle,
+    HandleError,
     argument_left_out,
     holds_note,
     images_left_out,

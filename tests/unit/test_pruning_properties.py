@@ -8,21 +8,20 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.rows import Row
+from storage.conversations.rows import Row
 from tests.pruning import pruned, shown
 from tests.strategies import IDS, ChatDict, Transcript, any_transcripts, rows_of, views
 from tests.tiers import examples
 from tests.validity import check_view
-from workers.pruning.calls import calls_of
-from workers.pruning.forms import Form
-from workers.pruning.notes import holds_note
-from workers.pruning.outputs import outputs_of
-from workers.pruning.plan import old_rows
-from workers.regions import RegionRules
+from workers.conversation.regions import RegionRules
+from workers.conversation.tokens import estimate_message
+from workers.conversation.transcript import is_system, tool_groups
+from workers.policy.triggers import RULES, Trigger
+from workers.prune.forms import Form
+from workers.prune.notes import holds_note
+from workers.prune.outputs import calls_of, outputs_of
+from workers.prune.plan import old_rows
 from workers.rendering import Dialect, RenderedView, render
-from workers.tokens import estimate_message
-from workers.transcript import is_system, tool_groups
-from workers.triggers import RULES, Trigger
 
 PROPERTY = examples(60)
 REGIONS = RegionRules(3, 4, 1, 300)

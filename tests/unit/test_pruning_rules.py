@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from storage.rows import Origin
+from storage.conversations.rows import Origin
 from tests.chat import assistant, calling, result, result_part, text, user
 from tests.pruning import KEY, asked, call, note, pruned, shown, talk
 from tests.strategies import ChatDict, rows_of
-from workers.pruning.rules import Rule
+from workers.prune.rules import Rule
 
 LONG = "".join(f"line {number}: nothing to see\n" for number in range(60))
 COPY = "the very same output, again and again. " * 20

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.rows import Kind, Row
+from storage.conversations.rows import Kind, Row
 from tests.strategies import any_transcripts, rows_of, views
 from tests.tiers import examples
-from workers.regions import RegionRules, find_regions, head_end, tail_start
-from workers.transcript import is_system, tool_groups
+from workers.conversation.regions import RegionRules, find_regions, head_end, tail_start
+from workers.conversation.transcript import is_system, tool_groups
 
 RULES = RegionRules(
     protect_first_n=3, protect_last_n=20, min_tail_user_messages=1, tail_budget=1000

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from storage.rows import Row
+from storage.conversations.rows import Row
 from tests.conversations import SESSION_FILES, real_sessions
 from tests.strategies import ChatDict, rows_of, views
 from tests.tiers import examples, sampled
 from tests.validity import check_view
-from workers.marker import frame
+from workers.conversation.markers import frame
 from workers.rendering import Dialect, RenderedView, render
-from workers.rendering.lines import STUB_RESULT
+from workers.rendering.calls import STUB_RESULT
 
 
 def user_texts(messages: Sequence[dict[str, Any]]) -> list[str]:

@@ -18,9 +18,9 @@ from tests.chat import (
     with_marker,
 )
 from tests.strategies import PNG, rows_of
-from workers.marker import frame
+from workers.conversation.markers import frame
 from workers.rendering import Dialect, render
-from workers.rendering.lines import OPENING_LINE, unshown
+from workers.rendering.calls import OPENING_LINE, unshown
 
 
 def test_anthropic_sets_system_text_apart() -> None:

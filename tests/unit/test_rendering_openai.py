@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from storage.rows import Kind, Row
+from storage.conversations.rows import Kind, Row
 from tests.chat import (
     anthropic,
     assistant,
@@ -21,9 +21,9 @@ from tests.chat import (
 )
 from tests.strategies import PNG, rows_of
 from tests.validity import check_view
-from workers.marker import frame
+from workers.conversation.markers import frame
 from workers.rendering import Dialect, RenderingError, render
-from workers.rendering.lines import OPENING_LINE, STUB_RESULT, unshown
+from workers.rendering.calls import OPENING_LINE, STUB_RESULT, unshown
 
 
 def test_unaffected_rows_come_out_byte_for_byte() -> None:

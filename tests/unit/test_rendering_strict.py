@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from storage.rows import Origin
+from storage.conversations.rows import Origin
 from tests.chat import assistant, calling, result, strict, system, text, user, with_marker
 from tests.strategies import rows_of
-from workers.marker import frame
+from workers.conversation.markers import frame
 from workers.rendering import Dialect, render
-from workers.rendering.lines import BRIDGE_LINE, OPENING_LINE
+from workers.rendering.calls import BRIDGE_LINE, OPENING_LINE
 
 
 def test_strict_joins_all_system_rows_into_a_leading_one() -> None:

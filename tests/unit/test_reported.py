@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from storage.events import Report
+from storage.conversations.events import Report
 from tests.session_records import session_record
-from workers.calibration import Calibration
-from workers.reported import counted_prompt, current_prompt, recalibrated
+from workers.policy.calibration import Calibration, counted_prompt, current_prompt, recalibrated
 from workers.settings import CompressionSettings
 
 SETTINGS = CompressionSettings()

@@ -9,15 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.search.clauses import clauses_of
-from storage.search.excerpts import EXCERPT, excerpt
-from storage.search.marks import Mark, SearchMarkError, read_mark, write_mark
-from storage.search.matching import match, match_fragments
-from storage.search.query import MOST_OPERANDS, Operand, parse
+from storage.search.documents import OVERLAP, PART, parts, searchable
+from storage.search.matching import EXCERPT, excerpt, match, match_fragments
+from storage.search.query import MOST_OPERANDS, Operand, clauses_of, parse
+from storage.search.results import Mark, SearchMarkError, read_mark, write_mark
 from storage.search.scope import Label, label, triple
-from storage.search.stems import stem
-from storage.search.texts import OVERLAP, PART, parts, searchable
-from storage.search.words import MOST_WORD, words_of
+from storage.search.words import MOST_WORD, stem, words_of
 from tests.tiers import examples
 
 PROPERTY = examples(100)

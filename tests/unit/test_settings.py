@@ -21,7 +21,7 @@ from workers.settings import (
     resolve_endpoint,
 )
 from workers.settings.describe import SettingRow, as_markdown, describe_settings
-from workers.urls import BROKER_SCHEMES, masked_url
+from workers.settings.urls import BROKER_SCHEMES, masked_url
 
 OPENAI = {"OPENAI_API_KEY": "sk-first"}
 OPENROUTER = {"OPENROUTER_API_KEY": "sk-second"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from storage.totals import Try
+from storage.measures import Try
 from workers.telemetry.tally import ANSWER_BOUNDS_MS, TRY_BOUNDS_MS, Figure, tally
 
 GOOD = Try(1, "micro", "micro", "absorbed", None, "m", 1, 900, 100, 5000, 4200, 480, 400)

@@ -6,13 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from workers.policy.threshold import NoUsableWindowError, Threshold, reasons_first, threshold_tokens
 from workers.settings import CompressionSettings
-from workers.threshold import (
-    NoUsableWindowError,
-    Threshold,
-    reasons_first,
-    threshold_tokens,
-)
 
 
 def _threshold(

@@ -11,7 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conversations import real_sessions
-from workers.tokens import IMAGE_TOKENS, MESSAGE_TOKENS, estimate_message, estimate_text
+from workers.conversation.tokens import (
+    IMAGE_TOKENS,
+    MESSAGE_TOKENS,
+    estimate_message,
+    estimate_text,
+)
 
 # Content plus tool calls as compact JSON (ENGINE.md §3).
 O200K_OF_FILES = {

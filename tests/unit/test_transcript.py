@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from storage.rows import Row
+from storage.conversations.rows import Row
 from tests.conversations import SESSION_FILES, real_sessions
 from tests.strategies import Transcript, any_transcripts, rows_of
-from workers.transcript import tool_groups
+from workers.conversation.transcript import tool_groups
 
 
 def call(position: int, *ids: str) -> Row:

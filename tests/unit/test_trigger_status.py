@@ -9,12 +9,19 @@ import pytest
 from storage.endpoints import EndpointState
 from storage.guards import GuardName, GuardRecord
 from tests.session_records import session_record
-from workers.calibration import Calibration
-from workers.due import Load, Restraints
-from workers.holds import Hold
+from workers.policy.calibration import Calibration
+from workers.policy.guards import Hold
+from workers.policy.triggers import Trigger
 from workers.settings import CompressionSettings
-from workers.trigger_status import MICRO, PRUNE, TriggerStatus, nobody_answers, trigger_statuses
-from workers.triggers import Trigger
+from workers.turn.due import (
+    MICRO,
+    PRUNE,
+    Load,
+    Restraints,
+    TriggerStatus,
+    nobody_answers,
+    trigger_statuses,
+)
 
 OURS = 11
 DOWN = Hold("the summariser is down (connection)", left_ms=30_000)

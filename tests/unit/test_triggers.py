@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workers.triggers import RULES, Trigger, rules_of
+from workers.policy.triggers import RULES, Trigger, rules_of
 
 C, T, N = "cooldown", "thrash", "no-op"
 

@@ -7,7 +7,7 @@ from threading import Barrier, Event, Lock, Thread
 
 import pytest
 
-from storage.turnstile import STATEMENT_SECONDS, Turnstile, width_for
+from storage.concurrency import STATEMENT_SECONDS, Turnstile, width_for
 
 LONG = 30.0
 NEVER = 10_000.0

@@ -6,23 +6,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from storage import cursors, guards, messages, sessions, summaries
+from storage import guards
 from storage.answers import StoredAnswer
-from storage.cursors import CursorName
+from storage.conversations import cursors, messages, sessions, summaries
+from storage.conversations.cursors import CursorName
+from storage.conversations.rows import Kind
+from storage.conversations.sessions import SessionRecord
+from storage.conversations.summaries import SummaryKind, SummaryStatus
 from storage.guards import GuardName
 from storage.outcomes import Outcome
-from storage.rows import Kind
-from storage.sessions import SessionRecord
 from storage.signals import SignalKind
-from storage.summaries import SummaryKind, SummaryStatus
-from workers.batch.failure_policy import LOCK_MS, STUCK_SENTENCE, is_poor
 from workers.batch.placeholders import REPLACE_AFTER_MS, is_placeholder_shown
 from workers.batch.plan import BatchPlan
 from workers.batch.span import CompactionOptions, Span
-from workers.calibration import Calibration
-from workers.holds import MOST_POOR_PASSES
-from workers.limits import session_threshold
-from workers.marker import frame_tokens
+from workers.conversation.markers import frame_tokens
+from workers.conversation.tokens import estimate_text
+from workers.policy.calibration import Calibration
+from workers.policy.failures import LOCK_MS, STUCK_SENTENCE, is_poor
+from workers.policy.guards import MOST_POOR_PASSES
+from workers.policy.threshold import NoUsableWindowError, session_threshold
+from workers.policy.triggers import BATCH_QUEUE, RULES, Trigger
 from workers.runtime.commit import (
     Change,
     ContinueAs,
@@ -34,9 +37,6 @@ from workers.runtime.commit import (
 from workers.runtime.pass_context import PassResult
 from workers.settings.compression import CompressionSettings
 from workers.summariser.structured_prompts import BATCH_TEMPLATE_VERSION
-from workers.threshold import NoUsableWindowError
-from workers.tokens import estimate_text
-from workers.triggers import BATCH_QUEUE, RULES, Trigger
 
 LOCAL = "local"
 """The author, in records, of what no model was asked for."""

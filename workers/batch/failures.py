@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any
 
 from storage import guards, jobs
+from storage.conversations.summaries import SummaryKind
 from storage.guards import GuardName
 from storage.outcomes import Outcome
 from storage.signals import SignalKind
-from storage.summaries import SummaryKind
 from workers.batch.compaction import (
     LOCAL,
     OF_THE_OLD_VIEW,
@@ -19,13 +19,6 @@ from workers.batch.compaction import (
     end_of_job,
     smallest,
     substitute,
-)
-from workers.batch.failure_policy import (
-    NEARLY_FULL,
-    AskAgain,
-    after_failure,
-    cooldown_ms,
-    uses_placeholder,
 )
 from workers.batch.plan import (
     BatchPlan,
@@ -35,8 +28,17 @@ from workers.batch.plan import (
     plan_batch,
 )
 from workers.batch.reset import ResetPlan, plan_reset, reset
-from workers.calibration import Calibration
-from workers.limits import usable_window
+from workers.conversation.tokens import estimate_text
+from workers.policy.calibration import Calibration
+from workers.policy.failures import (
+    NEARLY_FULL,
+    AskAgain,
+    after_failure,
+    cooldown_ms,
+    uses_placeholder,
+)
+from workers.policy.threshold import usable_window
+from workers.policy.triggers import TriggerRules
 from workers.runtime.commit import (
     Change,
     Keep,
@@ -50,8 +52,6 @@ from workers.runtime.pass_context import PassContext, PassResult
 from workers.runtime.passes import MOST_STALE
 from workers.summariser.contract import ErrorClass, SummariserError
 from workers.summariser.extractive.placeholder import placeholder
-from workers.tokens import estimate_text
-from workers.triggers import TriggerRules
 
 LEAST_ROOM = 1_000
 """Characters that a request may always hold: it must hold something, however often it was too

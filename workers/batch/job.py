@@ -7,14 +7,14 @@ from functools import partial
 
 from sqlalchemy import Connection
 
-from storage import guards, sessions
+from storage import guards
+from storage.conversations import sessions
+from storage.conversations.sessions import SessionRecord
 from storage.guards import GuardName
 from storage.jobs import Claim
 from storage.outcomes import Outcome
-from storage.sessions import SessionRecord
 from storage.signals import SignalKind
 from workers.batch.compaction import compact, end_of_job, is_over
-from workers.batch.failure_policy import retry_replacement
 from workers.batch.failures import fall_back, handle_failure, wait
 from workers.batch.plan import (
     BatchPlan,
@@ -27,12 +27,13 @@ from workers.batch.plan import (
 from workers.batch.replacement import plan_replacement, replace_placeholder
 from workers.batch.requests import Requests, ask_all, write_requests
 from workers.batch.span import CompactionOptions
-from workers.holds import held_back
-from workers.pruning.job import prune_first
+from workers.policy.failures import retry_replacement
+from workers.policy.guards import held_back
+from workers.policy.triggers import Trigger, TriggerRules, rules_of
+from workers.prune.job import prune_first
 from workers.runtime.commit import Change, JobEnd, Keep, Release, Transaction, commit, emit_alone
 from workers.runtime.pass_context import PassContext, PassResult
 from workers.summariser.contract import ErrorClass, Gated, SummariserError
-from workers.triggers import Trigger, TriggerRules, rules_of
 
 CHECK_AGAIN_MS = 600_000
 """When the replacement of a placeholder is tried again that a guard suppresses now."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from sqlalchemy import Connection
 
-from storage import jobs, sessions, summaries
+from storage import jobs
+from storage.conversations import sessions, summaries
+from storage.conversations.summaries import SummaryKind
 from storage.engine import Database
 from storage.jobs import JobKind
-from storage.summaries import SummaryKind
-from workers.triggers import BATCH_QUEUE, RULES, Trigger
+from workers.policy.triggers import BATCH_QUEUE, RULES, Trigger
 
 REPLACE_AFTER_MS = 30_000
 """How long a placeholder stands before its first replacement is tried."""

@@ -7,22 +7,28 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from storage import cursors, guards, messages, sessions, summaries
-from storage.cursors import CursorName
+from storage import guards
+from storage.conversations import cursors, messages, sessions, summaries
+from storage.conversations.cursors import CursorName
+from storage.conversations.rows import Row
+from storage.conversations.sessions import SessionRecord
+from storage.conversations.summaries import SummaryKind
 from storage.guards import GuardName
-from storage.rows import Row
-from storage.sessions import SessionRecord
-from storage.summaries import SummaryKind
 from workers.batch.span import CompactionOptions, Span, divide
+from workers.conversation.regions import Regions
+from workers.conversation.tokens import estimate_text
 from workers.conversation.verbatim import verbatim_section
-from workers.limits import region_rules, session_threshold, session_window
-from workers.regions import Regions
+from workers.policy.threshold import (
+    NoUsableWindowError,
+    Threshold,
+    region_rules,
+    session_threshold,
+    session_window,
+)
+from workers.policy.triggers import TriggerRules
 from workers.runtime.context import Workshop
 from workers.settings import CompressionSettings
 from workers.summariser.headings import as_progress
-from workers.threshold import NoUsableWindowError, Threshold
-from workers.tokens import estimate_text
-from workers.triggers import TriggerRules
 
 LEAST_TOKENS = 2_000
 MOST_TOKENS = 10_000

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from storage.rows import Kind, Row
+from storage.conversations.rows import Kind, Row
 from workers.batch.plan import BatchPlan
 from workers.batch.requests import Ask, Requests
 from workers.batch.span import Span
-from workers.calibration import Calibration
-from workers.marker import frame_tokens
-from workers.regions import Regions
+from workers.conversation.markers import frame_tokens
+from workers.conversation.regions import Regions
+from workers.conversation.tokens import estimate_text
+from workers.policy.calibration import Calibration
 from workers.summariser.contract import SummaryRequest
 from workers.summariser.structured_prompts import batch_prompt
-from workers.tokens import estimate_text
 
 _CHARS_A_TOKEN = 4
 

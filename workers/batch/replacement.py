@@ -6,20 +6,21 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from storage import guards, messages, sessions, summaries
+from storage import guards
 from storage.answers import StoredAnswer
+from storage.conversations import messages, sessions, summaries
+from storage.conversations.rows import Kind
+from storage.conversations.sessions import SessionRecord
+from storage.conversations.summaries import SummaryKind, SummaryRecord, SummaryStatus
 from storage.outcomes import Outcome
-from storage.rows import Kind
-from storage.sessions import SessionRecord
 from storage.signals import SignalKind
-from storage.summaries import SummaryKind, SummaryRecord, SummaryStatus
 from workers.batch.compaction import OF_FAILURES, Substitute, end_of_job
 from workers.batch.plan import Material, opened, summary_budget
-from workers.limits import session_window
+from workers.conversation.tokens import estimate_text
+from workers.policy.threshold import session_window
 from workers.runtime.commit import Change, StaleError, Transaction, view_facts
 from workers.runtime.pass_context import PassResult
 from workers.summariser.structured_prompts import BATCH_TEMPLATE_VERSION
-from workers.tokens import estimate_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,16 +13,16 @@ from itertools import pairwise
 
 from storage import answers, jobs
 from storage.answers import StoredAnswer
-from storage.rows import Row
+from storage.conversations.rows import Row
 from workers.batch.plan import Material
+from workers.conversation.tokens import estimate_text
+from workers.conversation.transcript import tool_groups
 from workers.redaction import redact
 from workers.runtime.answer_store import ask, question_key
 from workers.runtime.pass_context import PassContext
 from workers.summariser.contract import Passage, Stopped, SummaryRequest, Task
 from workers.summariser.passages import INPUT_CHARS, fit, passages, passages_size
 from workers.summariser.structured_prompts import BATCH_TEMPLATE_VERSION
-from workers.tokens import estimate_text
-from workers.transcript import tool_groups
 
 _CHARS_A_TOKEN = 4
 _FEWEST_PART_TOKENS = 300

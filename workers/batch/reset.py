@@ -7,24 +7,24 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from storage import cursors, guards, messages, sessions, summaries
-from storage.cursors import CursorName
+from storage import guards
+from storage.conversations import cursors, messages, sessions, summaries
+from storage.conversations.cursors import CursorName
+from storage.conversations.rows import Row
+from storage.conversations.sessions import SessionRecord
+from storage.conversations.summaries import SummaryKind, SummaryRecord
 from storage.guards import GuardName
 from storage.outcomes import Outcome
-from storage.rows import Row
-from storage.sessions import SessionRecord
 from storage.signals import SignalKind
-from storage.summaries import SummaryKind, SummaryRecord
 from workers.batch.compaction import LOCAL, Substitute, end_of_job, smallest, substitute
 from workers.batch.plan import NothingToCompact
 from workers.batch.span import Span
-from workers.limits import region_rules, session_threshold
-from workers.regions import RegionRules, head_end
+from workers.conversation.regions import RegionRules, head_end
+from workers.conversation.transcript import is_system, tool_groups
+from workers.policy.threshold import NoUsableWindowError, region_rules, session_threshold
 from workers.runtime.commit import Change, Transaction, view_facts
 from workers.runtime.pass_context import PassResult
 from workers.settings import CompressionSettings
-from workers.threshold import NoUsableWindowError
-from workers.transcript import is_system, tool_groups
 
 RESET_SENTENCE = (
     "This conversation had outgrown the model and could not be summarised, so only its beginning, "

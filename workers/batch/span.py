@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from storage.rows import Row
-from workers.regions import RegionRules, Regions, find_regions
-from workers.transcript import ToolGroup, tool_groups
-from workers.triggers import TriggerRules
+from storage.conversations.rows import Row
+from workers.conversation.regions import RegionRules, Regions, find_regions
+from workers.conversation.transcript import ToolGroup, tool_groups
+from workers.policy.triggers import TriggerRules
 
 AROUND_TURNS = 2
 """Turns on either side of the one that `around` names which a pass takes with it."""

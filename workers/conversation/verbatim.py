@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from storage.rows import Message, Row
+from storage.conversations.rows import Message, Row
+from workers.conversation.tokens import estimate_text
 from workers.summariser.passages import passage
-from workers.tokens import estimate_text
 
 MESSAGE_CHARS = 500
 """What one message may take: the first 350 characters and the last 150."""

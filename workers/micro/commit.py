@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from storage import answers, cursors, guards, messages, sessions, summaries
+from storage import answers, guards
 from storage.answers import StoredAnswer
-from storage.cursors import CursorName
+from storage.conversations import cursors, messages, sessions, summaries
+from storage.conversations.cursors import CursorName
+from storage.conversations.rows import Kind
+from storage.conversations.summaries import SummaryKind, SummaryStatus
 from storage.guards import GuardName
 from storage.outcomes import Outcome
-from storage.rows import Kind
-from storage.summaries import SummaryKind, SummaryStatus
-from workers.marker import frame_tokens
+from workers.conversation.markers import frame_tokens
+from workers.conversation.tokens import estimate_text
 from workers.micro.plan import NothingDue, PassPlan
 from workers.runtime.commit import Change, Continue, Finish, Release, StaleError, Transaction
 from workers.runtime.pass_context import PassResult
 from workers.summariser.contract import SummariserError, Task
 from workers.summariser.prompts import TEMPLATE_VERSION
-from workers.tokens import estimate_text
 
 MOST_FAILURES = 3
 """Bad answers to one exchange after which it is skipped."""

@@ -6,7 +6,7 @@ from functools import partial
 
 from storage import answers
 from storage.answers import StoredAnswer
-from storage.micro_reads import read_state
+from storage.conversations.micro_reads import read_state
 from workers.micro.commit import absorb, count_failure, nothing_left, rewrite
 from workers.micro.plan import NothingDue, PassPlan, plan_pass
 from workers.runtime.answer_store import ask

@@ -14,24 +14,30 @@ from operator import attrgetter
 
 from sqlalchemy import Connection
 
-from storage import messages
+from storage.conversations import messages
+from storage.conversations.micro_reads import MicroState, View, read_view
+from storage.conversations.rows import Kind, Row
+from storage.conversations.sessions import SessionRecord
 from storage.guards import GuardName, GuardRecord
-from storage.micro_reads import MicroState, View, read_view
-from storage.rows import Kind, Row
-from storage.sessions import SessionRecord
-from workers.due import Restraints, least_for_micro, micro_may_run
-from workers.exchanges import Exchange, Found, LookFurther, TooLittle, Unit, find_exchanges
-from workers.limits import region_rules, session_threshold
+from workers.conversation.exchanges import (
+    Exchange,
+    Found,
+    LookFurther,
+    TooLittle,
+    Unit,
+    find_exchanges,
+)
+from workers.conversation.regions import RegionRules, head_end, tail_start
+from workers.conversation.tokens import estimate_text
+from workers.conversation.transcript import ToolGroup, tool_groups
+from workers.policy.threshold import NoUsableWindowError, region_rules, session_threshold
 from workers.redaction import redact
-from workers.regions import RegionRules, head_end, tail_start
 from workers.runtime.answer_store import question_key
 from workers.settings import CompressionSettings
 from workers.summariser.contract import Passage, SummaryRequest, Task
 from workers.summariser.passages import fit, passage, passages, passages_size
 from workers.summariser.prompts import TEMPLATE_VERSION
-from workers.threshold import NoUsableWindowError
-from workers.tokens import estimate_text
-from workers.transcript import ToolGroup, tool_groups
+from workers.turn.due import Restraints, least_for_micro, micro_may_run
 
 _PAGE = 64
 _HEAD_PAGE = 16

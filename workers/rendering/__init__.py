@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from storage.rows import Row
-from workers.rendering import anthropic_dialect, openai_dialect, strict_dialect
+from storage.conversations.rows import Row
+from workers.rendering import anthropic, chat, strict
 from workers.rendering.repair import RenderingError, repair
 
 __all__ = ["Dialect", "RenderedView", "RenderingError", "render"]
@@ -61,10 +61,10 @@ def render(rows: Sequence[Row], dialect: Dialect) -> RenderedView:
     system: list[dict[str, Any]] = []
     match dialect:
         case Dialect.OPENAI:
-            messages, bare = openai_dialect.write(repaired.steps)
+            messages, bare = chat.write(repaired.steps)
         case Dialect.STRICT:
-            messages, bare = strict_dialect.write(repaired.steps)
+            messages, bare = strict.write(repaired.steps)
         case Dialect.ANTHROPIC:
-            system, messages, bare = anthropic_dialect.write(repaired.steps)
+            system, messages, bare = anthropic.write(repaired.steps)
     omitted = tuple(sorted({*repaired.omitted, *bare}))
     return RenderedView(messages, system, omitted, repaired.stubbed)

@@ -7,11 +7,12 @@ A call is an entry of `tool_calls` or a `tool_use` content part; a result is a t
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from storage.rows import Message
+from storage.conversations.rows import Message
 
 Part: TypeAlias = Mapping[str, Any]
 
@@ -94,3 +95,48 @@ def _as_part(item: Any) -> list[Part]:
 def _text(mapping: Part, key: str) -> str | None:
     value = mapping.get(key)
     return value if isinstance(value, str) and value else None
+
+
+_INVALID = re.compile(r"[^A-Za-z0-9_-]")
+_MAX_LENGTH = 64
+
+
+class ToolIds:
+    """Gives out the ids of one view. A valid id that is new keeps its form.
+
+    An id depends on the calls before it alone, so a view that grows at its end keeps its bytes.
+    """
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        self._times: dict[str, int] = {}
+
+    def claim(self, stored: str) -> str:
+        """The id to show for the next call, whose stored id is `stored`."""
+        base = _INVALID.sub("_", stored)[:_MAX_LENGTH] or "call"
+        shown = base
+        while shown in self._taken:
+            self._times[base] = self._times.get(base, 1) + 1
+            suffix = f"_{self._times[base]}"
+            shown = base[: _MAX_LENGTH - len(suffix)] + suffix
+        self._taken.add(shown)
+        return shown
+
+
+STUB_RESULT = "[No result of this call is on record. It may or may not have taken effect.]"
+"""Stands in for the result of a call that was never answered. It claims neither success nor
+failure: the action may have happened (F043)."""
+
+OPENING_LINE = "(The conversation continues below.)"
+"""A user message for a view that has none, or that must start with one and does not."""
+
+BRIDGE_LINE = "Noted."
+"""An assistant message between two user-role messages that must neither touch nor be joined. It
+is short and says nothing, so that a model that copies it does no harm (F099)."""
+
+_UNSHOWN = "[A part of type {} is not shown here.]"
+
+
+def unshown(part_type: str) -> str:
+    """The note in place of a content part that the dialect cannot carry."""
+    return _UNSHOWN.format(part_type[:40])

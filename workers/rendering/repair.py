@@ -10,12 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
+from storage.conversations.rows import Kind, Message, Row
 from storage.errors import InputError
-from storage.rows import Kind, Message, Row
-from workers.marker import frame
-from workers.rendering.calls import Call, answered_id, calls_of, parts_of
-from workers.rendering.lines import OPENING_LINE, STUB_RESULT
-from workers.transcript import SYSTEM_ROLES, ToolGroup, tool_groups
+from workers.conversation.markers import frame
+from workers.conversation.transcript import SYSTEM_ROLES, ToolGroup, tool_groups
+from workers.rendering.calls import OPENING_LINE, STUB_RESULT, Call, answered_id, calls_of, parts_of
 
 
 class RenderingError(InputError):

@@ -15,20 +15,20 @@ from typing import Any, TypeAlias
 
 from sqlalchemy import Connection
 
-from storage import answers, attempts, audit, cursors, jobs, sessions, signals
+from storage import answers, attempts, audit, jobs, signals
 from storage.attempts import AttemptRecord
 from storage.audit import AuditAction
-from storage.cursors import CursorName
+from storage.conversations import cursors, sessions
+from storage.conversations.cursors import CursorName
+from storage.conversations.sessions import SessionRecord
 from storage.engine import Database
 from storage.jobs import Claim, DueJob, Ended, JobKind
 from storage.outcomes import Outcome
-from storage.sessions import SessionRecord
 from storage.signals import SignalKind
-from workers.limits import session_threshold
+from workers.policy.threshold import NoUsableWindowError, session_threshold
 from workers.runtime.answer_store import BATCH_QUESTIONS
 from workers.runtime.pass_context import PassContext, PassResult
 from workers.telemetry import tracing
-from workers.threshold import NoUsableWindowError
 
 ALWAYS_LOUD = frozenset(
     {SignalKind.STUCK, SignalKind.EXHAUSTED, SignalKind.RESET, SignalKind.COMPACT_THREAD}

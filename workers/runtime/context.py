@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime
 from random import Random
 
 from storage.engine import Database
-from workers.retry import RetryPolicy
+from workers.policy.failures import RetryPolicy
 from workers.runtime.scheduling import Finished, RoundRobin
 from workers.settings import SettingsSource
 from workers.summariser.contract import Summariser

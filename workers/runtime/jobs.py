@@ -12,7 +12,8 @@ from types import MappingProxyType
 
 from sqlalchemy import Connection
 
-from storage import jobs, sessions
+from storage import jobs
+from storage.conversations import sessions
 from storage.errors import FenceLost, StorageError
 from storage.jobs import MAX_CRASHES, Claim, DueJob, Ended, JobKind
 from storage.models import BULK_QUEUE
@@ -20,7 +21,7 @@ from storage.outcomes import Outcome
 from storage.signals import Signal
 from workers.batch.job import batch_pass
 from workers.micro.job import micro_pass
-from workers.pruning.job import prune_pass
+from workers.prune.job import prune_pass
 from workers.runtime.context import Workshop
 from workers.runtime.pass_context import PassResult
 from workers.runtime.passes import MakePass, run_passes
@@ -28,7 +29,7 @@ from workers.runtime.run_log import Run, log_crash, log_run
 from workers.scans.recompaction import refill
 from workers.scans.reconcile import notify_bulk
 from workers.telemetry import tracing
-from workers.turn import run_turns
+from workers.turn.job import run_turns
 
 log = logging.getLogger(__name__)
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from storage.answers import StoredAnswer
+from storage.conversations.sessions import SessionRecord
 from storage.engine import Database
 from storage.jobs import Claim, DueJob
 from storage.outcomes import Outcome
-from storage.sessions import SessionRecord
 from storage.signals import Signal
 from workers.runtime.context import Workshop
 from workers.settings.compression import CompressionSettings

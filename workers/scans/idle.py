@@ -8,20 +8,19 @@ from enum import Enum, auto
 
 from sqlalchemy import Connection
 
-from storage import guards, jobs, overdue, sessions
+from storage import guards, jobs, scheduling
+from storage.conversations import sessions
+from storage.conversations.sessions import SessionRecord
 from storage.jobs import JobKind
 from storage.models import BULK_QUEUE
-from storage.overdue import Place
-from storage.sessions import SessionRecord
-from workers.calibration import Calibration
-from workers.due import Restraints
-from workers.holds import held_back
-from workers.limits import session_threshold
-from workers.managed import managed_by
+from storage.scheduling import Place
+from workers.policy.calibration import Calibration
+from workers.policy.guards import held_back
+from workers.policy.threshold import NoUsableWindowError, managed_by, session_threshold
+from workers.policy.triggers import RULES, Trigger
 from workers.runtime.context import Workshop
 from workers.settings.compression import CompressionSettings
-from workers.threshold import NoUsableWindowError
-from workers.triggers import RULES, Trigger
+from workers.turn.due import Restraints
 
 FLOOR_TOKENS = 64_000
 """Size from which an idle session is worth a pass, where its threshold is not below it."""
@@ -75,7 +74,7 @@ def scan_idle(context: Workshop) -> IdleScan:
     last = Place()
     for _ in range(_PAGES):
         with database.read() as connection:
-            page = overdue.idle(connection, database, idle_ms=wait_ms, after=last, limit=_PAGE)
+            page = scheduling.idle(connection, database, idle_ms=wait_ms, after=last, limit=_PAGE)
             checks = _check(context, settings, connection, [place.key for place in page])
         wanted = [place.key for place in page if checks[place.key] is IdleCheck.DUE]
         done = [place for place in page if checks[place.key] is not IdleCheck.SUPPRESSED]
@@ -137,4 +136,4 @@ def _enqueue(context: Workshop, wanted: Sequence[int], done: Sequence[Place]) ->
                 trigger=Trigger.IDLE,
                 strength=RULES[Trigger.IDLE].strength,
             )
-        overdue.note_idle_look(connection, done)
+        scheduling.note_idle_look(connection, done)

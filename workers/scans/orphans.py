@@ -13,12 +13,12 @@ from typing import Any, TypeAlias
 
 from sqlalchemy import Connection
 
-from storage import dead_jobs, jobs, overdue
+from storage import jobs, scheduling
 from storage.engine import Database
-from storage.jobs import JobKind
-from storage.overdue import Place
+from storage.jobs import JobKind, dead_jobs
+from storage.scheduling import Place
+from workers.policy.triggers import BATCH_QUEUE, RULES, Trigger
 from workers.runtime.context import Workshop
-from workers.triggers import BATCH_QUEUE, RULES, Trigger
 
 Facts: TypeAlias = Mapping[str, Any]
 """Keyword arguments of `jobs.make_due`."""
@@ -67,15 +67,15 @@ def recover_orphans(context: Workshop) -> Orphans:
     }
 
     def undecided(connection: Connection, after: Place) -> list[Place]:
-        return overdue.undecided(connection, after=after, limit=_PAGE)
+        return scheduling.undecided(connection, after=after, limit=_PAGE)
 
     def placeholders(connection: Connection, after: Place) -> list[Place]:
-        return overdue.unhealed(
+        return scheduling.unhealed(
             connection, database, rest_ms=REPLACE_AGAIN_MS, after=after, limit=_PAGE
         )
 
     def cooled_down(connection: Connection, after: Place) -> list[Place]:
-        return overdue.rested(connection, database, after=after, limit=_PAGE)
+        return scheduling.rested(connection, database, after=after, limit=_PAGE)
 
     return Orphans(
         undecided=_enqueue(database, undecided, {**turn, "trigger": ORPHANED}),

@@ -12,16 +12,17 @@ from enum import Enum, auto
 
 from sqlalchemy import Connection
 
-from storage import attempts, audit, bulk_runs, job_records, jobs, sessions
+from storage import attempts, audit, bulk_runs, jobs
 from storage.audit import AuditAction
 from storage.bulk_runs import Came, Item, Run, RunState, Tally
+from storage.conversations import sessions
 from storage.engine import Database
 from storage.errors import SessionNotFound, StorageError
-from storage.jobs import JobKind, JobState
+from storage.jobs import JobKind, JobState, job_records
 from storage.models import BULK_QUEUE
 from storage.outcomes import Outcome
 from workers.batch.placeholders import ensure_replacement
-from workers.triggers import RULES, Trigger
+from workers.policy.triggers import RULES, Trigger
 
 BURST_MS = 10_000
 """How far a run may catch up with its pace: nothing refills it more often for certain."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, astuple, dataclass
 
-from storage import audit, retention
+from storage import audit, maintenance
 from storage.audit import AuditAction
 from storage.engine import Database
-from storage.retention import Page
-from workers.counting import count_tries
+from storage.maintenance import Page
+from workers.conversation.tokens import count_tries
 from workers.runtime.context import Workshop
 
 SLOTS_MS = 86_400_000
@@ -51,13 +51,13 @@ def delete_expired(context: Workshop) -> Deleted:
     # The totals must have counted attempts before their records go.
     count_tries(database)
     deleted = Deleted(
-        jobs=_in_order(database, retention.forget_jobs, days.jobs_days),
-        attempts=_in_order(database, retention.forget_attempts, days.attempts_days),
-        signals=_in_order(database, retention.forget_signals, days.signals_days),
-        answers=_any(database, retention.forget_answers, int(_DAY_MS * days.answers_days)),
+        jobs=_in_order(database, maintenance.forget_jobs, days.jobs_days),
+        attempts=_in_order(database, maintenance.forget_attempts, days.attempts_days),
+        signals=_in_order(database, maintenance.forget_signals, days.signals_days),
+        answers=_any(database, maintenance.forget_answers, int(_DAY_MS * days.answers_days)),
         events=_events(database, int(_DAY_MS * days.events_days)),
-        slots=_any(database, retention.forget_slots, SLOTS_MS),
-        audit=_in_order(database, retention.forget_audit, days.audit_days)
+        slots=_any(database, maintenance.forget_slots, SLOTS_MS),
+        audit=_in_order(database, maintenance.forget_audit, days.audit_days)
         if days.audit_days
         else 0,
     )
@@ -97,12 +97,12 @@ def _events(database: Database, older_ms: int) -> int:
     deleted = 0
     for _ in range(_PAGES):
         with database.read() as connection:
-            keys = retention.ended_sessions(
+            keys = maintenance.ended_sessions(
                 connection, database, older_ms=older_ms, limit=_SESSIONS
             )
         if keys:
             with database.write() as connection:
-                deleted += retention.forget_events(connection, keys)
+                deleted += maintenance.forget_events(connection, keys)
         if len(keys) < _SESSIONS:
             break
     return deleted

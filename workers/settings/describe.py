@@ -17,7 +17,7 @@ from pydantic_core import ErrorDetails
 from workers.settings.base import Allowed, Problem, Unit
 from workers.settings.document import Document, KeyPath, dotted
 from workers.settings.model import Settings
-from workers.urls import masked_url
+from workers.settings.urls import masked_url
 
 _SECRET_WORDS = re.compile(
     r"(?:api_?)?keys?|auth(?:orization)?|bearer|credentials?|pass(?:wd|word)?|pwd|secrets?|token",

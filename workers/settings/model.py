@@ -9,10 +9,10 @@ from pydantic import Field, field_validator
 from workers.settings.base import Allowed, Block, Seconds, Unit
 from workers.settings.compression import CompressionSettings
 from workers.settings.prices import PriceSettings
+from workers.settings.urls import broker_url, database_url, default_database_url
 from workers.summariser.endpoints import (
     SummariserSettings,
 )
-from workers.urls import broker_url, database_url, default_database_url
 
 _HOUR = 3600
 _DAY = 24 * _HOUR

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
+from workers.conversation.tokens import estimate_text
 from workers.redaction import REDACTED, redaction
 from workers.summariser.answer_forms import other_than_summary, unwrapped
 from workers.summariser.contract import ErrorClass, Passage, SummariserError, SummaryRequest, Task
@@ -13,7 +14,6 @@ from workers.summariser.headings import body, missing_headings, outline
 from workers.summariser.passages import FENCE
 from workers.summariser.role_play import is_role_play, passes_order_on
 from workers.summariser.scripts import dominant_script, is_spoken, scripts_spoken
-from workers.tokens import estimate_text
 
 _SEVERAL_SECRETS = 2
 _FOREIGN = ("tool", "runtime")

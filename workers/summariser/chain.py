@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
 
+from workers.conversation.tokens import estimate_message
 from workers.settings import Settings
 from workers.settings.file import SettingsSource
 from workers.summariser.contract import (
@@ -30,7 +31,6 @@ from workers.summariser.prompts import chat_messages
 from workers.summariser.rate_limits import Limits
 from workers.telemetry import tracing
 from workers.telemetry.log_lines import Field, LogEvent, log_event
-from workers.tokens import estimate_message
 
 log = logging.getLogger(__name__)
 

@@ -16,13 +16,13 @@ from urllib.parse import unquote, urlsplit
 
 from openai import AsyncOpenAI, Timeout
 
+from workers.settings.urls import http_url
 from workers.summariser.completion import size_limit
 from workers.summariser.contract import Reply, Stopped, SummaryRequest
 from workers.summariser.endpoints import SummariserSettings, chain_fingerprint
 from workers.summariser.passages import input_chars
 from workers.summariser.prompts import chat_messages
 from workers.summariser.streaming import CONNECT_SECONDS, Question, Timeouts, ask
-from workers.urls import http_url
 
 OPENAI_URL = "https://api.openai.com/v1"
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, JsonValue, SecretStr, StringConstraints, ValidationInfo, field_validator
 
 from workers.settings.base import Allowed, Block, Problem, Seconds, SettingsError, Unit
-from workers.urls import http_url
+from workers.settings.urls import http_url
 
 Provider: TypeAlias = Literal["auto", "openai", "openrouter", "local"]
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
-from storage.rows import Message, Origin, Row
+from storage.conversations.rows import Message, Origin, Row
 from workers.redaction import redact, redact_value
 from workers.summariser.contract import Passage
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from enum import StrEnum
 
-from storage.totals import Series, Try
+from storage.measures import Series, Try
 
 TRY_BOUNDS_MS = (10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000)
 """Upper bounds of the classes in which durations of passes are counted, in milliseconds."""

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.rows import Origin, Row
+from storage.conversations.rows import Origin, Row
 from tests.strategies import PNG, Transcript, any_transcripts, rows_of
+from workers.conversation.markers import CURRENT, frame, unframe
+from workers.conversation.tokens import estimate_text
 from workers.conversation.verbatim import (
     CUT_NOTE,
     HEADING,
@@ -18,8 +20,6 @@ from workers.conversation.verbatim import (
     user_text,
     verbatim_section,
 )
-from workers.marker import CURRENT, frame, unframe
-from workers.tokens import estimate_text
 
 KEY = "sk-" + "a8Fk2LqZ9xWv" * 4
 

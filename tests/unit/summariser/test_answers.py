@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from workers.conversation.tokens import estimate_text
 from workers.redaction import REDACTED
 from workers.summariser.answers import accept
 from workers.summariser.contract import ErrorClass, Passage, SummariserError, SummaryRequest, Task
 from workers.summariser.prompts import chat_messages
-from workers.tokens import estimate_text
 
 ENGLISH = SummaryRequest(
     task=Task.ABSORB,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.rows import Origin, Row
+from storage.conversations.rows import Origin, Row
 from tests.chat import assistant, calling, result, text, user
 from tests.conversations import SESSION_FILES, real_sessions
 from tests.strategies import any_transcripts, rows_of

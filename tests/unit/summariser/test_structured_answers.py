@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.model_server import short_summary
+from workers.conversation.tokens import estimate_text
 from workers.redaction import REDACTED
 from workers.summariser.answers import accept
 from workers.summariser.contract import ErrorClass, Passage, SummariserError, SummaryRequest, Task
 from workers.summariser.headings import Section, missing_headings
 from workers.summariser.prompts import chat_messages
-from workers.tokens import estimate_text
 
 
 def written(**lines: str) -> str:

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from workers.conversation.tokens import estimate_text
 from workers.summariser.contract import Passage, SummaryRequest, Task
 from workers.summariser.headings import Section, outline
 from workers.summariser.passages import INSTRUCTION_TOKENS
 from workers.summariser.prompts import chat_messages
 from workers.summariser.structured_prompts import BATCH_TEMPLATE_VERSION
-from workers.tokens import estimate_text
 
 BATCH = SummaryRequest(
     task=Task.BATCH,

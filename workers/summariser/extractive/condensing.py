@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from workers.tokens import estimate_text
+from workers.conversation.tokens import estimate_text
 
 JOINT = " ┆ "
 ELLIPSIS = "…"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, groupby
 
+from workers.conversation.tokens import estimate_text
 from workers.redaction import redact
 from workers.summariser.answers import accept
 from workers.summariser.contract import (
@@ -26,7 +27,6 @@ from workers.summariser.extractive.statements import findings
 from workers.summariser.extractive.steps import SAID, as_quoted, steps
 from workers.summariser.headings import Section
 from workers.summariser.passages import INPUT_CHARS
-from workers.tokens import estimate_text
 
 _DEFRAG_SHARE = 0.6
 _CLOSING_TOKENS = 60

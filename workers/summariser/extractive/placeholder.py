@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from storage.rows import Row
+from storage.conversations.rows import Row
+from workers.conversation.markers import FRAMES
+from workers.conversation.tokens import estimate_text
 from workers.conversation.verbatim import user_text
-from workers.marker import FRAMES
 from workers.redaction import redact
 from workers.summariser.contract import Passage
 from workers.summariser.extractive.condensing import ELLIPSIS, clip
@@ -30,7 +31,6 @@ from workers.summariser.extractive.sentences import flat, span
 from workers.summariser.extractive.statements import findings, statements
 from workers.summariser.headings import Section
 from workers.summariser.passages import passages
-from workers.tokens import estimate_text
 
 SMALLEST_TOKENS = estimate_text(HEADING)
 """What a placeholder takes at the least, whatever its budget."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from workers.conversation.tokens import estimate_text
 from workers.summariser.answer_forms import is_blank
 from workers.summariser.extractive.condensing import COUNT, ELLIPSIS, JOINT
 from workers.summariser.extractive.salience import concerns, salience
@@ -14,7 +15,6 @@ from workers.summariser.extractive.sentences import flat, is_heading, span, unit
 from workers.summariser.extractive.steps import CALLED, SAID
 from workers.summariser.headings import Section, outline
 from workers.summariser.passages import NOTE
-from workers.tokens import estimate_text
 
 HEADING = (
     "[Placeholder made without a model: the summariser could not be used. The originals "

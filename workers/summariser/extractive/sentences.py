@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from workers.conversation.tokens import estimate_text
 from workers.summariser.extractive.condensing import JOINT, clip
 from workers.summariser.headings import outline
 from workers.summariser.passages import NOTE
 from workers.summariser.role_play import is_order, without_roles
-from workers.tokens import estimate_text
 
 LINE_TOKENS = 60
 

@@ -13,12 +13,12 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from workers.conversation.tokens import estimate_text
 from workers.summariser.contract import Passage
 from workers.summariser.extractive.condensing import JOINT, clip
 from workers.summariser.extractive.sentences import flat, sentences, span
 from workers.summariser.passages import NOTE
 from workers.summariser.role_play import is_order
-from workers.tokens import estimate_text
 
 SAID, CALLED, GAVE = "•", "→", "⇒"
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from workers.conversation.tokens import estimate_text
 from workers.summariser.extractive.condensing import Lines, clip, condensed
-from workers.tokens import estimate_text
 
 
 def lines(count: int) -> Lines:

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.rows import Row
+from storage.conversations.rows import Row
 from tests.conversations import real_sessions, turn
 from tests.strategies import rows_of
+from workers.conversation.tokens import estimate_text
 from workers.summariser.answers import accept
 from workers.summariser.contract import Passage, Stopped, Summariser, SummaryRequest, Task
 from workers.summariser.extractive.local import LocalSummariser
 from workers.summariser.passages import passage, passages
-from workers.tokens import estimate_text
 
 LOCAL: Summariser = LocalSummariser()
 

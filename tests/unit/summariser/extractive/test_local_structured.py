@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.rows import Row
+from storage.conversations.rows import Row
 from tests.conversations import SESSION_FILES, real_sessions, turn
 from tests.strategies import Transcript, any_transcripts, rows_of
 from tests.tiers import examples
+from workers.conversation.tokens import estimate_text
 from workers.redaction import REDACTED
 from workers.summariser.answers import accept
 from workers.summariser.contract import ErrorClass, Passage, SummariserError, SummaryRequest, Task
@@ -22,7 +23,6 @@ from workers.summariser.extractive.local import LocalSummariser
 from workers.summariser.extractive.sections import Sections
 from workers.summariser.headings import Section, as_progress, missing_headings
 from workers.summariser.passages import passages
-from workers.tokens import estimate_text
 
 LOCAL = LocalSummariser()
 

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.rows import Origin, Row
+from storage.conversations.rows import Origin, Row
 from tests.conversations import SESSION_FILES, real_sessions, turn
 from tests.strategies import Transcript, any_transcripts, rows_of
-from workers.marker import CURRENT, FRAMES, frame, unframe
+from workers.conversation.markers import CURRENT, FRAMES, frame, unframe
+from workers.conversation.tokens import estimate_text
 from workers.redaction import count_secrets
 from workers.summariser.extractive.placeholder import SMALLEST_TOKENS, placeholder
 from workers.summariser.extractive.sections import HEADING, REQUEST
 from workers.summariser.extractive.sentences import flat
 from workers.summariser.headings import Section, outline
 from workers.summariser.role_play import is_role_play
-from workers.tokens import estimate_text
 
 KEY = "sk-" + "a8Fk2LqZ9xWv" * 4
 

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workers.marker import CURRENT
+from workers.conversation.markers import CURRENT
+from workers.conversation.tokens import estimate_text
 from workers.summariser.contract import Passage
 from workers.summariser.extractive.sentences import LINE_TOKENS, flat, plain, span, units
 from workers.summariser.extractive.statements import statements
 from workers.summariser.extractive.steps import paths
 from workers.summariser.headings import Section, outline
 from workers.summariser.role_play import is_role_play
-from workers.tokens import estimate_text
 
 
 def told(text: str) -> list[tuple[Section, str]]:

@@ -12,7 +12,7 @@ from compaction_kit.generated import build_generated_session
 from compaction_kit.probes import BehaviorProbe
 from compaction_kit.session import SeededSession, Turn
 
-from storage.rows import Row
+from storage.conversations.rows import Row
 from tests.benchmarks.survival import BUDGET, CLIFF, ROUNDS, Survival, randomised, seeded, survival
 from tests.conversations import turn
 from tests.strategies import rows_of

@@ -1,0 +1,183 @@
+"""What to ring for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from sqlalchemy import BigInteger, Connection, func, literal_column, or_, select, update
+from sqlalchemy import text as sql
+
+from storage.engine import Database, clock
+from storage.jobs import queue_states
+from storage.jobs.choosing import count_rung
+from storage.jobs.terms import DUE_COLUMNS, KNOWN_KIND, NOT_PAUSED, DueJob, due_job
+from storage.models import BULK_QUEUE, OPEN_JOB, RINGABLE_JOB, RUNNING_JOB, WAITING_BULK_JOB, Job
+from storage.types import among
+
+_J = Job
+
+
+def ring_due(
+    connection: Connection,
+    database: Database,
+    *,
+    again_after_ms: int,
+    at_latest_ms: int | None = None,
+    limit: int,
+) -> list[DueJob]:
+    """Jobs that are due, unclaimed, and were not rung within `again_after_ms`; notes the ring.
+
+    Strongest first, then those that wait longest. With `at_latest_ms` the pause between two rings
+    of a job grows with the time that it has waited, up to that. Jobs of a paused queue are left
+    out, and bulk ones that were not rung for yet (`ring_bulk`).
+    """
+    now = database.now()
+    # A common table expression is run once; a subquery might be run anew for each row.
+    chosen = (
+        select(_J.id)
+        .where(*_unrung(database, again_after_ms, at_latest_ms))
+        .order_by(_J.strength.desc(), _J.run_at)
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+        .cte("chosen")
+    )
+    rows = connection.execute(
+        update(_J)
+        .where(_J.id.in_(select(chosen.c.id)))
+        .values(rung_at=now)
+        .returning(*DUE_COLUMNS, _J.strength, _J.run_at)
+    ).all()
+    return [
+        due_job(row) for row in sorted(rows, key=lambda row: (-row.strength, row.run_at, row.id))
+    ]
+
+
+def ring_bulk(connection: Connection, database: Database, *, at_once: int) -> list[DueJob]:
+    """Jobs of the bulk queue to ring for, so that `at_once` of them are under way: rung for, or
+    running. Owners are served in turn, of each the job that waits longest; notes the ring.
+
+    What nobody was rung for is not worked, so bulk work neither fills the broker nor takes every
+    worker from what people wait for. None while the queue is paused.
+    """
+    last = queue_states.hold(connection, BULK_QUEUE)
+    rung: list[DueJob] = []
+    for _ in range(at_once - _bulk_under_way(connection, at_once)):
+        row = _next_bulk(connection, database, after=last)
+        if row is None:
+            break
+        connection.execute(update(_J).where(_J.id == row.id).values(rung_at=database.now()))
+        last = row.owner
+        rung.append(due_job(row))
+    if rung:
+        queue_states.note_served(connection, BULK_QUEUE, last)
+    return rung
+
+
+def any_bulk(connection: Connection, database: Database, *, at_once: int) -> bool:
+    """Whether `ring_bulk` would find something. Takes no lock."""
+    waiting = connection.execute(select(_J.id).where(*_waiting_bulk(database)).limit(1))
+    return waiting.first() is not None and _bulk_under_way(connection, at_once) < at_once
+
+
+def count_bulk(connection: Connection, *, at_most: int) -> int:
+    """How many bulk jobs wait for their turn, counted up to `at_most`."""
+    waiting = select(_J.id).where(sql(WAITING_BULK_JOB)).limit(at_most)
+    found = connection.execute(select(func.count()).select_from(waiting.subquery()))
+    return int(found.scalar_one())
+
+
+def any_live(connection: Connection, database: Database) -> bool:
+    """Whether work that is no bulk work runs, or is due now. Takes no lock."""
+    runs = select(_J.id).where(sql(RUNNING_JOB), _J.queue != BULK_QUEUE)
+    due = select(_J.id).where(
+        sql(RINGABLE_JOB), _J.queue != BULK_QUEUE, _J.run_at <= database.moment(), NOT_PAUSED
+    )
+    return any(connection.execute(query.limit(1)).first() for query in (due, runs))
+
+
+def any_due(
+    connection: Connection,
+    database: Database,
+    *,
+    again_after_ms: int,
+    at_latest_ms: int | None = None,
+) -> bool:
+    """Whether `ring_due` or `rescue_expired` would find something. Takes no lock."""
+    due = select(_J.id).where(*_unrung(database, again_after_ms, at_latest_ms))
+    expired = select(_J.id).where(sql(RUNNING_JOB), _J.lease_until <= database.moment())
+    return any(connection.execute(query.limit(1)).first() for query in (due, expired))
+
+
+def due_in_session(connection: Connection, database: Database, key: int) -> list[DueJob]:
+    """The session's jobs that can be claimed now: what a finished job rings for. Bulk jobs are
+    among them when it is their turn."""
+    return due_in_sessions(connection, database, [key])[key]
+
+
+def due_in_sessions(
+    connection: Connection, database: Database, keys: Sequence[int]
+) -> dict[int, list[DueJob]]:
+    """The same of several sessions, by their keys."""
+    due: dict[int, list[DueJob]] = {key: [] for key in keys}
+    statement = _due_in_sessions(database.dialect, database.offset_ms)
+    for row in connection.execute(statement, {"keys": keys}):
+        due[row.session_key].append(due_job(row))
+    return due
+
+
+@cache
+def _due_in_sessions(dialect: str, offset_ms: int) -> Any:
+    """The statement of `due_in_sessions`, built once: every job ends with it."""
+    return (
+        select(_J.session_key, *DUE_COLUMNS)
+        # Both, since SQLite does not see that a due job is an open one, which has the index.
+        .where(
+            among(_J.__table__.c.session_key, "keys", dialect),
+            sql(OPEN_JOB),
+            sql(RINGABLE_JOB),
+            KNOWN_KIND,
+            # With a sign SQLite does not look through all that is due instead.
+            literal_column("+jobs.run_at", BigInteger) <= clock(dialect, offset_ms),
+            NOT_PAUSED,
+        )
+        .order_by(_J.strength.desc(), _J.run_at)
+    )
+
+
+def _unrung(database: Database, again_after_ms: int, at_latest_ms: int | None) -> tuple[Any, ...]:
+    now, moment = database.now(), database.moment()
+    rung_long_ago = _J.rung_at <= now - again_after_ms
+    if at_latest_ms is not None:
+        # What was not claimed after several rings waits for workers, not for a ring.
+        waited = now - _J.rung_at >= _J.rung_at - _J.run_at
+        rung_long_ago &= waited | (_J.rung_at <= now - at_latest_ms)
+    return (
+        sql(RINGABLE_JOB),
+        KNOWN_KIND,
+        _J.run_at <= moment,
+        or_(_J.rung_at.is_(None), rung_long_ago),
+        NOT_PAUSED,
+    )
+
+
+def _next_bulk(connection: Connection, database: Database, *, after: str | None) -> Any:
+    waiting = (
+        select(*DUE_COLUMNS, _J.owner)
+        .where(*_waiting_bulk(database))
+        .order_by(_J.owner, _J.run_at, _J.id)
+        .limit(1)
+    )
+    behind = after is not None and connection.execute(waiting.where(_J.owner > after)).first()
+    return behind or connection.execute(waiting).first()
+
+
+def _waiting_bulk(database: Database) -> tuple[Any, ...]:
+    return (sql(WAITING_BULK_JOB), KNOWN_KIND, _J.run_at <= database.moment(), NOT_PAUSED)
+
+
+def _bulk_under_way(connection: Connection, at_most: int) -> int:
+    running = select(func.count()).where(sql(RUNNING_JOB), _J.queue == BULK_QUEUE)
+    rung = count_rung(connection, BULK_QUEUE, at_most=at_most)
+    return rung + int(connection.execute(running).scalar_one())

@@ -1,0 +1,213 @@
+"""Forget what nobody needs any more, page by page. Never messages or summaries.
+
+Pages follow the numbers of rows, which grow with time, and end at the first young one, so that
+each reads what it deletes and hardly more.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, delete, exists, func, or_, select, tuple_
+from sqlalchemy import text as sql
+from sqlalchemy.exc import OperationalError
+
+from storage.engine import BUSY_SECONDS, Database
+from storage.jobs import JobState
+from storage.jobs.dead_jobs import DROPPED
+from storage.models import (
+    COOLDOWN_GUARD,
+    ENDED,
+    LIVE_PLACEHOLDER,
+    OPEN_JOB,
+    UNDECIDED,
+    Answer,
+    Attempt,
+    AuditEntry,
+    Guard,
+    Job,
+    ScheduleSlot,
+    Session,
+    Signal,
+    Summary,
+    TurnEvent,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """How many rows were deleted, and the number behind which the next page begins; None when
+    there is nothing more that is old enough."""
+
+    deleted: int
+    last: int | None
+
+
+def forget_attempts(
+    connection: Connection, database: Database, *, older_ms: int, after: int, limit: int
+) -> Page:
+    """Delete records of tries."""
+    return _forget(connection, database, Attempt, older_ms=older_ms, after=after, limit=limit)
+
+
+def forget_signals(
+    connection: Connection, database: Database, *, older_ms: int, after: int, limit: int
+) -> Page:
+    """Delete signals, heard or not."""
+    return _forget(connection, database, Signal, older_ms=older_ms, after=after, limit=limit)
+
+
+def forget_audit(
+    connection: Connection, database: Database, *, older_ms: int, after: int, limit: int
+) -> Page:
+    """Delete entries of the audit trail."""
+    return _forget(connection, database, AuditEntry, older_ms=older_ms, after=after, limit=limit)
+
+
+def forget_jobs(
+    connection: Connection, database: Database, *, older_ms: int, after: int, limit: int
+) -> Page:
+    """Delete jobs that were finished that long ago. Dead ones are left to operators, and one that
+    an operator has dropped stays as long as scans would make its work due again (`overdue`)."""
+    finished = (Job.state == JobState.DONE) & (Job.updated_at <= database.now() - older_ms)
+    finished &= ~(func.coalesce(Job.reason, "").startswith(DROPPED) & _would_come_back())
+    return _forget(
+        connection, database, Job, older_ms=older_ms, after=after, limit=limit, where=finished
+    )
+
+
+def ended_sessions(
+    connection: Connection, database: Database, *, older_ms: int, limit: int
+) -> list[int]:
+    """Keys of sessions that ended that long ago and still have events, longest ended first."""
+    has_events = exists().where(TurnEvent.session_key == Session.key)
+    found = connection.execute(
+        select(Session.key)
+        .where(sql(ENDED), Session.ended_at <= database.moment() - older_ms, has_events)
+        .order_by(Session.ended_at, Session.key)
+        .limit(limit)
+    )
+    return list(found.scalars())
+
+
+def forget_events(connection: Connection, keys: Sequence[int]) -> int:
+    """Delete the events of sessions, but for those that were opened again meanwhile; gives how
+    many."""
+    found = connection.execute(
+        select(Session.key, Session.ended_at)
+        .where(Session.key.in_(keys))
+        .order_by(Session.key)
+        .with_for_update(key_share=True)
+    )
+    ended = [key for key, ended_at in found if ended_at is not None]
+    return connection.execute(delete(TurnEvent).where(TurnEvent.session_key.in_(ended))).rowcount
+
+
+def forget_answers(connection: Connection, database: Database, *, older_ms: int, limit: int) -> int:
+    """Delete answers of models for which no job is open that could commit them; gives how many."""
+    waits = exists().where(Job.session_key == Answer.session_key, sql(OPEN_JOB))
+    key = (Answer.session_key, Answer.question)
+    old = select(*key).where(Answer.created_at <= database.moment() - older_ms, ~waits).limit(limit)
+    return connection.execute(delete(Answer).where(tuple_(*key).in_(old))).rowcount
+
+
+def forget_slots(connection: Connection, database: Database, *, older_ms: int, limit: int) -> int:
+    """Delete ticks of the schedule; gives how many."""
+    key = (ScheduleSlot.schedule, ScheduleSlot.slot)
+    old = select(*key).where(ScheduleSlot.taken_at <= database.now() - older_ms).limit(limit)
+    return connection.execute(delete(ScheduleSlot).where(tuple_(*key).in_(old))).rowcount
+
+
+def _would_come_back() -> ColumnElement[bool]:
+    """Whether its session is one that a scan may find."""
+    of_session = Job.session_key
+    return or_(
+        exists().where(Session.key == of_session, sql(UNDECIDED)),
+        exists().where(Guard.session_key == of_session, sql(COOLDOWN_GUARD)),
+        exists().where(Summary.session_key == of_session, sql(LIVE_PLACEHOLDER)),
+    )
+
+
+def _forget(
+    connection: Connection,
+    database: Database,
+    table: Any,
+    *,
+    older_ms: int,
+    after: int,
+    limit: int,
+    where: ColumnElement[bool] | None = None,
+) -> Page:
+    is_old = table.created_at <= database.now() - older_ms
+    rows = connection.execute(
+        select(table.id, is_old.label("is_old"))
+        .where(table.id > after)
+        .order_by(table.id)
+        .limit(limit)
+    ).all()
+    old = [row.id for row in rows if row.is_old]
+    if not old:
+        return Page(0, None)
+    gone = delete(table).where(table.id.in_(old))
+    deleted = connection.execute(gone if where is None else gone.where(where)).rowcount
+    return Page(deleted, old[-1] if len(old) == limit else None)
+
+
+PATIENCE_MS = 100
+"""How long this waits for a writer, and at the most keeps one waiting."""
+
+_ROWS_LOOKED_AT = 1_000
+"""Rows of each index from which statistics are made: enough to choose an index, in milliseconds."""
+
+_ALL_TABLES = 0x10000
+_ANALYZE = 0x02
+
+
+@dataclass(frozen=True, slots=True)
+class Tended:
+    """Pages of SQLite's write-ahead log, how many of them were moved to the file, and whether the
+    log was cut off then. A server's are 0."""
+
+    pages: int = 0
+    moved: int = 0
+    cut_off: bool = False
+
+
+def tend(database: Database) -> Tended:
+    """Renew SQLite's statistics where they have grown old, and move its log into its file.
+
+    Nobody waits for that. What would have to wait itself is left for the next time: statistics
+    while somebody writes, and cutting off the log while somebody reads what is in it. Does nothing
+    on a server. Raises `DatabaseUnavailable`.
+    """
+    if database.dialect != "sqlite":
+        return Tended()
+    with database.bare() as connection:
+        _pragma(connection, f"busy_timeout={PATIENCE_MS}")
+        try:
+            _renew_statistics(connection)
+            _, pages, moved = _pragma(connection, "wal_checkpoint(PASSIVE)")
+            if not 0 < pages == moved:
+                return Tended(pages, moved)
+            busy, *_ = _pragma(connection, "wal_checkpoint(TRUNCATE)")
+        finally:
+            _pragma(connection, f"busy_timeout={BUSY_SECONDS * 1000}")
+    return Tended(pages, moved, cut_off=not busy)
+
+
+def _renew_statistics(connection: Connection) -> None:
+    _pragma(connection, f"analysis_limit={_ROWS_LOOKED_AT}")
+    try:
+        _pragma(connection, f"optimize={_ALL_TABLES | _ANALYZE}")
+    except OperationalError as error:
+        code = getattr(error.orig, "sqlite_errorcode", 0)
+        if code & 0xFF != sqlite3.SQLITE_BUSY:
+            raise
+
+
+def _pragma(connection: Connection, text: str) -> tuple[int, ...]:
+    row = connection.exec_driver_sql(f"PRAGMA {text}").first()
+    return () if row is None else tuple(row)

@@ -1,0 +1,187 @@
+"""Which exchanges a micro pass absorbs (ENGINE.md §7)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from storage.conversations.rows import Row
+from workers.conversation.transcript import ToolGroup, is_kept_by_micro, tool_groups
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Rows that are absorbed together or not at all: a tool group or a single row."""
+
+    rows: tuple[Row, ...]
+
+    @property
+    def tokens(self) -> int:
+        return sum(row.tokens for row in self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """The part of one turn that a pass may absorb, oldest first.
+
+    `question` is the request that it answers, if that is known. `end` is the position behind
+    everything that was looked at for it, so that a cursor set there skips the exchange.
+    """
+
+    question: Row | None
+    units: tuple[Unit, ...]
+    end: int
+
+    @property
+    def tokens(self) -> int:
+        return sum(unit.tokens for unit in self.units)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Oldest exchanges that hold enough together."""
+
+    exchanges: tuple[Exchange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TooLittle:
+    """The middle holds less than a pass needs."""
+
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class LookFurther:
+    """The rows given end before enough was found; call again with more of them."""
+
+
+def find_exchanges(
+    rows: Sequence[Row],
+    *,
+    limit: int,
+    min_tokens: int,
+    tail_budget: int,
+    answered_elsewhere: Collection[str] = (),
+    most_tokens: int = 0,
+    complete: bool,
+    settled: bool = False,
+    groups: Sequence[ToolGroup] | None = None,
+) -> Found | TooLittle | LookFurther:
+    """Choose the oldest whole exchanges of `rows` until they hold `min_tokens`.
+
+    `rows` are live rows from the first that is not absorbed yet on, and `limit` is the position
+    that the middle ends at. `complete` says that `rows` reach the end of the session, else they
+    may be continued. A turn that reaches beyond `limit` is taken in part, up to its last whole
+    tool group before it, only when what is left of it is larger than `tail_budget`; where rows may
+    follow, only when those given hold more than `most_tokens`, which is what one pass can take.
+    Groups that wait for a result or reach beyond what is taken stay, and so do rows that answer
+    one of `answered_elsewhere`, calls of live rows before `rows`. With `settled`, a call that so
+    many rows have not answered counts as lost; else rows behind one may have to be looked for.
+    `groups` are the tool groups of `rows` where they are known.
+    """
+    bundles = _bundles(tool_groups(rows) if groups is None else groups)
+    chosen: list[Exchange] = []
+    held = 0
+    for segment in _segments(rows):
+        first, last = rows[segment[0]], rows[segment[-1]]
+        if first.position >= limit:
+            break
+        size = sum(rows[i].tokens for i in segment)
+        # Where this turn ends is not known then, and so neither whether it is whole. One that is
+        # larger than the tail is cut whatever follows.
+        cut_off = last is rows[-1] and not complete
+        if cut_off and size <= max(tail_budget + min_tokens, most_tokens):
+            return LookFurther()
+        whole = not cut_off and last.position < limit
+        if not whole and size <= tail_budget:
+            break
+        may_wait = cut_off and not settled
+        exchange = _exchange(rows, segment, bundles, limit, answered_elsewhere, cut_off=may_wait)
+        if cut_off and not exchange.units:
+            return LookFurther()
+        if exchange.units:
+            chosen.append(exchange)
+            held += exchange.tokens
+            if held >= min_tokens:
+                return Found(tuple(chosen))
+        if not whole:
+            break
+    else:
+        if not complete:
+            return LookFurther()
+    return TooLittle(held)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bundle:
+    """Indexes of rows that belong together, and whether a call among them waits for a result."""
+
+    rows: tuple[int, ...]
+    waits: bool
+
+
+def _bundles(groups: Sequence[ToolGroup]) -> dict[int, _Bundle]:
+    """The tool groups by their rows; groups that share a row are one bundle."""
+    bundles: dict[int, _Bundle] = {}
+    for group in groups:
+        shared = {bundles[i] for i in group.members if i in bundles}
+        together = {*group.members, *(i for bundle in shared for i in bundle.rows)}
+        waits = group.unanswered or any(bundle.waits for bundle in shared)
+        bundle = _Bundle(tuple(sorted(together)), waits)
+        bundles.update(dict.fromkeys(bundle.rows, bundle))
+    return bundles
+
+
+def _segments(rows: Sequence[Row]) -> list[range]:
+    """Divide rows at the requests; a segment begins with its request if that is among the rows."""
+    starts = [i for i, row in enumerate(rows) if row.opens_turn]
+    if rows and starts[:1] != [0]:
+        starts.insert(0, 0)
+    return [range(i, j) for i, j in pairwise([*starts, len(rows)])]
+
+
+def _exchange(
+    rows: Sequence[Row],
+    segment: range,
+    bundles: Mapping[int, _Bundle],
+    limit: int,
+    answered_elsewhere: Collection[str],
+    *,
+    cut_off: bool,
+) -> Exchange:
+    """What may be absorbed of a turn. Where the rows were `cut_off`, a group that waits for a
+    result may only wait for rows that were not read, so nothing from there on is taken."""
+    taken: list[Unit] = []
+    end = rows[segment[0]].position + 1
+    seen: set[int] = set()
+    for i in segment:
+        if rows[i].position >= limit:
+            break
+        if i in seen:
+            continue
+        bundle = bundles.get(i, _Bundle((i,), waits=False))
+        seen.update(bundle.rows)
+        unit = Unit(tuple(rows[m] for m in bundle.rows))
+        here = bundle.rows[0] in segment and bundle.rows[-1] in segment
+        reaches_out = here and unit.rows[-1].position >= limit
+        if (bundle.waits and cut_off) or (reaches_out and not bundle.waits):
+            break
+        end = max(end, rows[i].position + 1)
+        if here and not bundle.waits and _absorbable(unit, answered_elsewhere):
+            taken.append(unit)
+            end = max(end, unit.rows[-1].position + 1)
+    question = rows[segment[0]] if rows[segment[0]].opens_turn else None
+    return Exchange(question, tuple(taken), min(end, limit))
+
+
+def _absorbable(unit: Unit, answered_elsewhere: Collection[str]) -> bool:
+    if any(is_kept_by_micro(row) for row in unit.rows):
+        return False
+    calls = {call for row in unit.rows for call in row.calls}
+    return not any(
+        answer in answered_elsewhere and answer not in calls
+        for row in unit.rows
+        for answer in row.answers
+    )

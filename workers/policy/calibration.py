@@ -1,0 +1,218 @@
+"""How our estimates relate to what a provider counts, learned from its reports (ENGINE.md §3).
+
+The provider counts `additive + ratio × estimate`: the system prompt and tool schemas come on top
+of a conversation, and its tokeniser is not our rule of thumb. One report cannot tell the two
+apart; a conversation that grows and is compacted can. This is a least-squares fit that takes one
+report at a time, with errors in proportion to the count. It never trusts a report with less than
+a tenth, so it follows a session whose text changes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass, replace
+from typing import Self, TypeAlias
+
+from storage.conversations.events import Report
+from storage.conversations.sessions import SessionRecord
+from workers.policy.threshold import managed_by, session_window
+from workers.settings import CompressionSettings
+
+LEAST_RATIO, MOST_RATIO = 0.5, 2.0
+"""ENGINE.md §3."""
+
+_RATIO_DOUBT = 1 / 3
+"""How far the ratio may lie from 1 before anything is known, as a standard deviation."""
+
+_NOISE = 0.02
+"""Expected error of a report as a share of it: kinds of text differ by that much."""
+
+_NOISE_TOKENS = 16.0
+
+_LEAST_TRUST = 0.1
+_LEAST_DOUBT = 1e-6
+_FAR = 3.0
+"""Standard deviations beyond which a report is believed no further."""
+
+_STRAYS = 3
+"""Reports in a row that are far off to the same side: then they are right."""
+
+_CACHED = 4
+"""A count below this part of the estimate left out what came from a prompt cache."""
+
+Doubt: TypeAlias = tuple[float, float, float]
+"""Covariance of the two parts: variance of the additive one in tokens², covariance in tokens,
+variance of the ratio."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """An additive part in tokens and a ratio; `samples` reports were taken in.
+
+    `doubt` is how uncertain the two are, `strays` how many reports in a row were far off to the
+    same side, below zero where they counted less than expected.
+    """
+
+    additive: int = 0
+    ratio: float = 1.0
+    samples: int = 0
+    doubt: Doubt = (0.0, 0.0, 0.0)
+    strays: int = 0
+
+    @classmethod
+    def of(cls, text: str | None) -> Self:
+        """Read what `dump` wrote; None, or what cannot be read, is a fresh one."""
+        try:
+            stored = json.loads(text or "{}")
+            read = cls(
+                additive=int(stored["additive"]),
+                ratio=float(stored["ratio"]),
+                samples=int(stored["samples"]),
+                doubt=_doubt(stored["doubt"]),
+                strays=int(stored["strays"]),
+            )
+        except (ValueError, TypeError, KeyError, OverflowError):
+            return cls()
+        sound = read.samples > 0 and read.additive >= 0 and LEAST_RATIO <= read.ratio <= MOST_RATIO
+        return read if sound else cls()
+
+    def dump(self) -> str:
+        """JSON that `of` reads."""
+        return json.dumps(asdict(self))
+
+    def estimate(self, live_tokens: int) -> int:
+        """What the provider would count for a view that we estimate at `live_tokens`."""
+        return self.additive + round(self.ratio * live_tokens)
+
+    def updated(self, view_tokens: int, prompt_tokens: int, *, window: int) -> Self:
+        """Take in that the provider counted `prompt_tokens` for a view of `view_tokens`.
+
+        The additive part stays from 0 to `window`, the model's in tokens. A report that no such
+        part and no ratio from 0.5 to 2 explain changes nothing.
+        """
+        if not _plausible(view_tokens, prompt_tokens, window):
+            return self
+        noise = (_NOISE * prompt_tokens) ** 2 + _NOISE_TOKENS**2
+        if not self.samples:
+            return self._anchored(view_tokens, prompt_tokens, noise, window)
+        surprise = prompt_tokens - self.additive - self.ratio * view_tokens
+        of_additive, of_ratio, spread = _pull(self.doubt, view_tokens)
+        farthest = _FAR * math.sqrt(spread + noise)
+        strays = _count_on(self.strays, surprise) if abs(surprise) > farthest else 0
+        if abs(strays) == _STRAYS:
+            return self._anchored(view_tokens, prompt_tokens, noise, window)
+        trust = max(spread / (spread + noise), _LEAST_TRUST)
+        share = trust * max(-farthest, min(surprise, farthest)) / spread
+        return replace(
+            self._moved(share * of_additive, share * of_ratio, window),
+            samples=self.samples + 1,
+            doubt=_less(self.doubt, of_additive, of_ratio, spread + noise),
+            strays=strays,
+        )
+
+    def _anchored(self, view_tokens: int, prompt_tokens: int, noise: float, window: int) -> Self:
+        """Begin with this report: the ratio stays, the rest is additive. Where less was counted
+        than that ratio makes of the view, the ratio takes it."""
+        additive = round(prompt_tokens - self.ratio * view_tokens)
+        ratio = self.ratio if additive >= 0 else prompt_tokens / view_tokens
+        doubt = _RATIO_DOUBT**2
+        return replace(
+            self,
+            additive=_within(window, additive),
+            ratio=max(ratio, LEAST_RATIO),
+            samples=self.samples + 1,
+            doubt=(view_tokens**2 * doubt + noise, -view_tokens * doubt, doubt),
+            strays=0,
+        )
+
+    def _moved(self, additive: float, ratio: float, window: int) -> Self:
+        """Move both parts. What the ratio cannot take because of its limits is additive."""
+        _, both, of_ratio = self.doubt
+        ratio += self.ratio
+        held = max(LEAST_RATIO, min(ratio, MOST_RATIO))
+        additive += self.additive + (held - ratio) * both / of_ratio
+        return replace(self, additive=_within(window, additive), ratio=held)
+
+
+def _plausible(view_tokens: int, prompt_tokens: int, window: int) -> bool:
+    fewest = max(1, view_tokens // _CACHED)
+    return view_tokens >= 0 and fewest <= prompt_tokens <= MOST_RATIO * view_tokens + window
+
+
+def _count_on(strays: int, surprise: float) -> int:
+    side = 1 if surprise > 0 else -1
+    return strays + side if strays * side > 0 else side
+
+
+def _within(window: int, additive: float) -> int:
+    return round(max(0, min(additive, window)))
+
+
+def _pull(doubt: Doubt, view_tokens: int) -> tuple[float, float, float]:
+    """How much of a surprise at a view of that size is due to each part, and its variance."""
+    additive, both, ratio = doubt
+    of_additive = additive + both * view_tokens
+    of_ratio = both + ratio * view_tokens
+    return of_additive, of_ratio, max(of_additive + of_ratio * view_tokens, _LEAST_DOUBT)
+
+
+def _less(doubt: Doubt, pull_additive: float, pull_ratio: float, variance: float) -> Doubt:
+    """The doubt that is left after a report; never none, however it is rounded."""
+    additive, both, ratio = doubt
+    return (
+        max(additive - pull_additive**2 / variance, _LEAST_DOUBT),
+        both - pull_additive * pull_ratio / variance,
+        max(ratio - pull_ratio**2 / variance, _LEAST_DOUBT**2),
+    )
+
+
+def _doubt(stored: object) -> Doubt:
+    """Raises ValueError where that is no covariance."""
+    if not isinstance(stored, list) or len(stored) != 3:
+        raise ValueError("no covariance")
+    additive, both, ratio = (float(number) for number in stored)
+    if not (additive > 0 and ratio > 0 and math.isfinite(additive * ratio) and math.isfinite(both)):
+        raise ValueError("no covariance")
+    return additive, both, ratio
+
+
+def counted_prompt(report: Report) -> int | None:
+    """Tokens of the prompt as the provider counted them.
+
+    None where that is not told, and where another revision of the view was sent than the one that
+    was stored when the report came: then our estimate is of another view.
+    """
+    try:
+        usage = json.loads(report.usage)
+        prompt, revision = usage.get("prompt_tokens"), usage.get("revision")
+    except (ValueError, AttributeError):
+        return None
+    if not isinstance(prompt, int) or revision not in (None, report.revision):
+        return None
+    return prompt
+
+
+def current_prompt(report: Report, session: SessionRecord) -> int | None:
+    """The same, where the session's view has not been changed since: only then it triggers."""
+    return counted_prompt(report) if report.revision == session.revision else None
+
+
+def recalibrated(
+    report: Report, session: SessionRecord, settings: CompressionSettings
+) -> Calibration | None:
+    """The session's calibration with the report taken in; None where it teaches nothing.
+
+    Where somebody else compacts, what was counted is not the view that we know of.
+    A view that was compacted after its report is still one that was sent and counted. But the
+    first report has to be of the present revision, because a change of model, which drops the
+    calibration, changes the revision: what the former model counted must not come back (F159).
+    """
+    prompt = counted_prompt(report)
+    if prompt is None or report.view_tokens is None or managed_by(session, settings):
+        return None
+    if session.calibration is None and report.revision != session.revision:
+        return None
+    former = Calibration.of(session.calibration)
+    learned = former.updated(report.view_tokens, prompt, window=session_window(session))
+    return None if learned == former else learned
