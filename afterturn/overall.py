@@ -15,7 +15,7 @@ from afterturn.render.words import duration
 from storage import bulk_runs, history
 from storage.bulk_runs import Run, RunState, Tally
 from storage.engine import Database
-from storage.history import Lately, Stock
+from storage.history import Recent, Stock
 from workers.settings import Settings
 
 HOUR_MS = 3_600_000
@@ -35,7 +35,7 @@ class Overall:
     findings: tuple[Finding, ...]
     queues: tuple[QueueLook, ...]
     stock: Stock
-    lately: Lately
+    recent: Recent
     run: tuple[Run, Tally] | None
 
     @property
@@ -56,7 +56,7 @@ def look(database: Database, settings: Settings, secrets: Mapping[str, str]) -> 
     took = 1000 * (time.perf_counter() - started)
     with database.read() as connection:
         stock = history.stock(connection, database)
-        lately = history.lately(connection, database, ms=HOUR_MS)
+        recent = history.recent(connection, database, ms=HOUR_MS)
         ticks = history.since_tick_ms(connection, database)
         runs = bulk_runs.newest(connection, limit=1)
         run = next(
@@ -80,7 +80,7 @@ def look(database: Database, settings: Settings, secrets: Mapping[str, str]) -> 
         ),
         queues=tuple(queues),
         stock=stock,
-        lately=lately,
+        recent=recent,
         run=run,
     )
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from storage.search import SearchMarkError
     from storage.signals import Signal, SignalKind
     from workers.conversation.messages import MessageError
-    from workers.policy.guards import Hold
+    from workers.policy.guards import Suppression
     from workers.provider_errors.errors import ApiErrorKind
     from workers.prune.notes import HandleError
     from workers.rendering import Dialect
@@ -65,7 +65,7 @@ _NAMES = {
     "storage.signals": ("Signal", "SignalKind"),
     "storage.conversations.undo": ("Rewound", "Undone"),
     "workers.provider_errors.errors": ("ApiErrorKind",),
-    "workers.policy.guards": ("Hold",),
+    "workers.policy.guards": ("Suppression",),
     "workers.conversation.messages": ("MessageError",),
     "workers.prune.notes": ("HandleError",),
     "workers.rendering": ("Dialect",),
@@ -88,7 +88,6 @@ __all__ = [
     "EventConflict",
     "Gateway",
     "HandleError",
-    "Hold",
     "IdentifierError",
     "InputError",
     "MessageError",
@@ -112,6 +111,7 @@ __all__ = [
     "SignalKind",
     "Status",
     "StorageError",
+    "Suppression",
     "Undone",
     "Usage",
     "UsageError",

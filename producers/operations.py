@@ -175,9 +175,9 @@ class Operations:
         try:
             with self.database.write() as connection:
                 key = self._key(connection, session)
-                ringing = notifier is not None
+                notified = notifier is not None
                 stored = turn.store(
-                    connection, self.database, key, write, ringing=ringing, carrier=carrier
+                    connection, self.database, key, write, notified=notified, carrier=carrier
                 )
         except IntegrityError:
             with self.database.read() as connection:

@@ -20,7 +20,7 @@ from storage.guards import GuardName
 from storage.jobs import DueJob, JobKind, JobState, job_records
 from storage.jobs.job_records import JobRecord
 from storage.outcomes import Outcome
-from workers.policy.guards import Hold, held_back
+from workers.policy.guards import Suppression, suppressed_by
 from workers.policy.threshold import ManagedBy, managed_by
 from workers.policy.triggers import BATCH_QUEUE, RULES, Trigger
 from workers.settings import CompressionSettings, SettingsSource
@@ -72,7 +72,7 @@ class Passes:
         trigger: Trigger,
         *,
         found_by_worker: bool = False,
-    ) -> Hold | None:
+    ) -> Suppression | None:
         """Return what suppresses a pass of that trigger now, None for nothing.
 
         A thread that Codex owns is left to Codex unless a person asks. What a worker found counts
@@ -81,13 +81,13 @@ class Passes:
         settings = self._settings.current()
         owned = managed_by(record, settings.compression) is ManagedBy.CODEX
         if owned and RULES[trigger].honours_switch:
-            return Hold("Codex owns this thread and compacts it itself")
+            return Suppression("Codex owns this thread and compacts it itself")
         known = guards.read_all(connection, self.database, record.key)
         fingerprint = chain_fingerprint(settings.auxiliary.compression)
         cooldown = known.get(GuardName.COOLDOWN)
         if found_by_worker and cooldown is not None and cooldown.subject is not None:
             fingerprint = cooldown.subject
-        return held_back(
+        return suppressed_by(
             RULES[trigger],
             known,
             session=record,
@@ -134,16 +134,16 @@ class Passes:
         if RULES[trigger].bypasses:
             for kind in (JobKind.MICRO, JobKind.PRUNE):
                 jobs.fence_out(connection, self.database, record.key, kind)
-        due = jobs.make_due(
+        due = jobs.enqueue(
             connection,
             self.database,
             record.key,
             kind=JobKind.BATCH,
             queue=BATCH_QUEUE,
             trigger=trigger,
-            strength=RULES[trigger].strength,
+            priority=RULES[trigger].priority,
             options=options,
-            ringing=self._notifier is not None,
+            notified=self._notifier is not None,
         )
         last = attempts.last_id(connection, record.key)
         return RequestedPass(record, trigger, due.id, last, due)
@@ -191,7 +191,7 @@ class Passes:
         status: Status,
         trigger: Trigger | None = None,
         *,
-        suppressed_by: Hold | None = None,
+        suppressed_by: Suppression | None = None,
     ) -> Compaction:
         """Return the result of a request for which no pass was enqueued."""
         return Compaction(
@@ -220,7 +220,7 @@ class Passes:
         requested: RequestedPass,
         snapshot: JobSnapshot,
         now: SessionRecord,
-        guard: Hold | None,
+        guard: Suppression | None,
     ) -> Compaction:
         tried = snapshot.attempts
         first, last = (tried[0], tried[-1]) if tried else (None, None)

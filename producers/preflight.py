@@ -94,7 +94,7 @@ class _Request:
         of_turn = former if former is not None and former.subject == record.turns else None
         count = of_turn.count if of_turn else 0
         waiting = passes.open_job(connection, key)
-        if waiting is None or waiting.strength < RULES[trigger].strength:
+        if waiting is None or waiting.priority < RULES[trigger].priority:
             if count >= self.settings.max_attempts or (of_turn and of_turn.detail == _NO_PROGRESS):
                 return passes.without_pass(record, Status.SPENT, trigger)
             count += 1

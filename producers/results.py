@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from producers import late
 from producers.measure import Size
 from storage.errors import AfterturnError
-from workers.policy.guards import Hold
+from workers.policy.guards import Suppression
 from workers.policy.triggers import Trigger
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Compaction:
     stuck: bool = False
     outcome: str | None = None
     error_class: str | None = None
-    suppressed_by: Hold | None = None
+    suppressed_by: Suppression | None = None
     left_ms: int = 0
     job_id: int | None = None
     tokens_asked: int | None = None

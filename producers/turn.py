@@ -140,7 +140,7 @@ def store(
     key: int,
     write: TurnWrite,
     *,
-    ringing: bool,
+    notified: bool,
     carrier: Mapping[str, str],
 ) -> tuple[Receipt, DueJob | None] | None:
     """Store it and enqueue the turn's job; None when there is no such session.
@@ -182,14 +182,14 @@ def store(
     due = None
     # What was counted in the middle of a turn may be too much already.
     if write.closes_turn or write.usage is not None:
-        due = jobs.make_due(
+        due = jobs.enqueue(
             connection,
             database,
             record.key,
             kind=JobKind.TURN,
             queue=TURNS,
             trigger=TURN_TRIGGER,
-            ringing=ringing,
+            notified=notified,
             correlation={"event": write.event_id, **carrier},
         )
     copied = tuple(first + index for index in draft.copied)

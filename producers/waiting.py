@@ -10,7 +10,7 @@ from typing import TypeVar
 from producers.results import Status
 from storage.attempts import AttemptRecord
 from storage.jobs import JobState
-from storage.jobs.job_records import JobStanding
+from storage.jobs.job_records import JobOverview
 from storage.outcomes import CHANGED_VIEW, Outcome
 from workers.policy.failures import is_poor
 
@@ -77,7 +77,7 @@ class JobSnapshot:
     `job` is None when the job is not stored any more.
     """
 
-    job: JobStanding | None
+    job: JobOverview | None
     attempts: Sequence[AttemptRecord]
 
     @property

@@ -299,11 +299,11 @@ def note_asked(
     return True
 
 
-def finished(connection: Connection, run_id: int, *, heals: str, trigger: str) -> list[Item]:
+def finished(connection: Connection, run_id: int, *, replaces: str, trigger: str) -> list[Item]:
     """Sessions that were asked for and whose job has nothing more to do for the run: it is closed,
-    or goes on only to replace a placeholder (trigger `heals`)."""
-    heals_only = (Job.trigger == heals) & (func.coalesce(Job.next_trigger, "") != trigger)
-    over = or_(Job.id.is_(None), Job.state.in_([JobState.DONE, JobState.DEAD]), heals_only)
+    or goes on only to replace a placeholder (trigger `replaces`)."""
+    replaces_only = (Job.trigger == replaces) & (func.coalesce(Job.next_trigger, "") != trigger)
+    over = or_(Job.id.is_(None), Job.state.in_([JobState.DONE, JobState.DEAD]), replaces_only)
     return _items(connection, run_id, over)
 
 

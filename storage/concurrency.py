@@ -26,7 +26,7 @@ def width_for(away_seconds: float) -> int:
     return 1 + int(away_seconds / STATEMENT_SECONDS)
 
 
-class Turnstile:
+class ConcurrencyLimit:
     """Lets `width` threads pass at a time.
 
     One that has waited for `patience` seconds passes too, in the place of the one that is there

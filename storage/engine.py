@@ -33,7 +33,7 @@ from sqlalchemy.exc import (
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from storage.concurrency import Turnstile
+from storage.concurrency import ConcurrencyLimit
 from storage.errors import DatabaseUnavailable, StorageError
 
 BUSY_SECONDS = 30
@@ -88,7 +88,7 @@ class Database:
 
     engine: Engine
     offset_ms: int = 0
-    turnstile: Turnstile | None = None
+    concurrency_limit: ConcurrencyLimit | None = None
 
     @property
     def dialect(self) -> str:
@@ -225,7 +225,7 @@ class Database:
         self.engine.dispose()
 
     def _turn(self) -> AbstractContextManager[None]:
-        return self.turnstile.passed() if self.turnstile else nullcontext()
+        return self.concurrency_limit.passed() if self.concurrency_limit else nullcontext()
 
     @contextmanager
     def _failures_named(self, outcome: str = _UNTOUCHED) -> Iterator[None]:

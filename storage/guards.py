@@ -82,7 +82,7 @@ class GuardRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldSession:
+class GuardedSession:
     """A guard and the session that it is of, for operators."""
 
     owner: str
@@ -156,7 +156,7 @@ def holding(
     names: Sequence[GuardName],
     owner: str | None = None,
     limit: int = 100,
-) -> list[HeldSession]:
+) -> list[GuardedSession]:
     """Guards of those names over all sessions, or over those of one owner, newest first."""
     query = (
         select(Session.owner, Session.id, Guard.name, *_record(database))
@@ -168,7 +168,7 @@ def holding(
     if owner is not None:
         query = query.where(Session.owner == owner)
     return [
-        HeldSession(of, session_id, GuardName(name), GuardRecord(*record))
+        GuardedSession(of, session_id, GuardName(name), GuardRecord(*record))
         for of, session_id, name, *record in connection.execute(query)
     ]
 

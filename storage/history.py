@@ -52,7 +52,7 @@ class WhichTries:
 
 
 @dataclass(frozen=True, slots=True)
-class Lately:
+class Recent:
     """What the tries of the last time came to: how many by outcome, requests to models, their
     tokens, and the middle and the longest time of one that was answered, in milliseconds."""
 
@@ -91,7 +91,7 @@ def after(connection: Connection, which: WhichTries, *, number: int, limit: int)
     )
 
 
-def lately(connection: Connection, database: Database, *, ms: int) -> Lately:
+def recent(connection: Connection, database: Database, *, ms: int) -> Recent:
     """Add up the tries of the last `ms` milliseconds; at most the last ten thousand."""
     last = connection.execute(select(func.max(Attempt.id))).scalar_one() or 0
     rows = connection.execute(
@@ -108,7 +108,7 @@ def lately(connection: Connection, database: Database, *, ms: int) -> Lately:
     for row in rows:
         outcomes[row[0]] = outcomes.get(row[0], 0) + 1
     times = sorted(row[5] // row[1] for row in rows if row[1] and row[5])
-    return Lately(
+    return Recent(
         outcomes=dict(sorted(outcomes.items(), key=lambda one: (-one[1], one[0]))),
         requests=sum(row[1] for row in rows),
         prompt_tokens=sum(row[2] or 0 for row in rows),

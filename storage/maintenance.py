@@ -167,7 +167,7 @@ _ANALYZE = 0x02
 
 
 @dataclass(frozen=True, slots=True)
-class Tended:
+class Maintained:
     """Pages of SQLite's write-ahead log, how many of them were moved to the file, and whether the
     log was cut off then. A server's are 0."""
 
@@ -176,7 +176,7 @@ class Tended:
     cut_off: bool = False
 
 
-def tend(database: Database) -> Tended:
+def maintain(database: Database) -> Maintained:
     """Renew SQLite's statistics where they have grown old, and move its log into its file.
 
     Nobody waits for that. What would have to wait itself is left for the next time: statistics
@@ -184,18 +184,18 @@ def tend(database: Database) -> Tended:
     on a server. Raises `DatabaseUnavailable`.
     """
     if database.dialect != "sqlite":
-        return Tended()
+        return Maintained()
     with database.bare() as connection:
         _pragma(connection, f"busy_timeout={PATIENCE_MS}")
         try:
             _renew_statistics(connection)
             _, pages, moved = _pragma(connection, "wal_checkpoint(PASSIVE)")
             if not 0 < pages == moved:
-                return Tended(pages, moved)
+                return Maintained(pages, moved)
             busy, *_ = _pragma(connection, "wal_checkpoint(TRUNCATE)")
         finally:
             _pragma(connection, f"busy_timeout={BUSY_SECONDS * 1000}")
-    return Tended(pages, moved, cut_off=not busy)
+    return Maintained(pages, moved, cut_off=not busy)
 
 
 def _renew_statistics(connection: Connection) -> None:

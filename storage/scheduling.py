@@ -75,10 +75,10 @@ def undecided(connection: Connection, *, after: Place, limit: int) -> list[Place
     return [Place(key=key) for key in found.scalars()]
 
 
-def unhealed(
+def unreplaced_placeholders(
     connection: Connection, database: Database, *, rest_ms: int, after: Place, limit: int
 ) -> list[Place]:
-    """Sessions that show a placeholder and have no batch job, which would heal it.
+    """Sessions that show a placeholder and have no batch job, which would replace it.
 
     Not those whose batch job was given up after the placeholder was made, less than `rest_ms` ago.
     """

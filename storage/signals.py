@@ -30,7 +30,7 @@ class SignalKind(StrEnum):
     COOLDOWN = "cooldown"
     """Automatic passes rest. Facts: until when, in milliseconds since 1970 (UTC)."""
     PLACEHOLDER = "placeholder_in_use"
-    HEALED = "placeholder_replaced"
+    PLACEHOLDER_REPLACED = "placeholder_replaced"
     STUCK = "compression_stuck"
     """This session cannot be made smaller any more: the user needs a new one."""
     EXHAUSTED = "compression_exhausted"

@@ -10,21 +10,21 @@ from threading import Lock
 from celery import Celery
 
 from storage import migrate
-from storage.concurrency import Turnstile, width_for
+from storage.concurrency import ConcurrencyLimit, width_for
 from storage.engine import Database
 from storage.errors import StorageError
-from tasks.conclusion import WorkshopSource, work_and_conclude
+from tasks.conclusion import ContextSource, work_and_conclude
 from tasks.lifecycle import StopFlag
 from tasks.maintenance import MAINTENANCE_TASKS, tick
 from tasks.names import TASK_OF_KIND
 from tasks.settings import celery_settings
-from workers.runtime.context import Workshop
+from workers.runtime.context import WorkerContext
 from workers.settings import SettingsSource
 from workers.summariser.chain import FollowingSummariser
 from workers.summariser.gate import SharedGate
 
 
-def make_app(broker_url: str | None, context: WorkshopSource) -> Celery:
+def make_app(broker_url: str | None, context: ContextSource) -> Celery:
     """Make an application whose tasks run with `context()`; None is the transport within one
     process."""
     app = Celery("afterturn", set_as_current=False)
@@ -41,14 +41,14 @@ def _declare(app: Celery, name: str, run: Callable[..., str]) -> None:
     app.task(name=name, shared=False, throws=(StorageError,))(run)
 
 
-def _job_task(app: Celery, context: WorkshopSource) -> Callable[..., str]:
+def _job_task(app: Celery, context: ContextSource) -> Callable[..., str]:
     def run(job_id: int, **_facts: object) -> str:
         return work_and_conclude(app, context(), job_id)
 
     return run
 
 
-def _maintenance_task(app: Celery, context: WorkshopSource, name: str) -> Callable[..., str]:
+def _maintenance_task(app: Celery, context: ContextSource, name: str) -> Callable[..., str]:
     def run(every_seconds: float | None = None, **_facts: object) -> str:
         return tick(app, context(), name, every_seconds)
 
@@ -63,9 +63,9 @@ class ProcessContext:
         self._settings = settings
         self._stopping = stopping or StopFlag()
         self._lock = Lock()
-        self._made: tuple[int, Workshop] | None = None
+        self._made: tuple[int, WorkerContext] | None = None
 
-    def __call__(self) -> Workshop:
+    def __call__(self) -> WorkerContext:
         with self._lock:
             if self._made is None or self._made[0] != os.getpid():
                 self._made = (os.getpid(), self._make())
@@ -79,12 +79,12 @@ class ProcessContext:
                 self._made[1].database.close()
             self._made = None
 
-    def _make(self) -> Workshop:
+    def _make(self) -> WorkerContext:
         settings = self._settings.current()
         # A job holds no connection while it waits for a model; renewing its lease needs one.
         pool_size = settings.worker.concurrency + 2
         database = _limited(migrate.open_ready(settings.database_url, pool_size=pool_size))
-        return Workshop(
+        return WorkerContext(
             database=database,
             settings=self._settings,
             summariser=FollowingSummariser(self._settings, os.environ, SharedGate(database)),
@@ -101,4 +101,4 @@ def _limited(database: Database) -> Database:
     except BaseException:
         database.close()
         raise
-    return replace(database, turnstile=Turnstile(width))
+    return replace(database, concurrency_limit=ConcurrencyLimit(width))

@@ -11,11 +11,11 @@ from celery import Celery
 from celery.exceptions import Retry
 
 from tasks.publishing import notify, publish_signals
-from workers.runtime.context import Workshop
+from workers.runtime.context import WorkerContext
 from workers.runtime.jobs import Crashed, NotClaimed, Worked, work_next
 from workers.runtime.pass_context import PassResult
 
-WorkshopSource: TypeAlias = Callable[[], Workshop]
+ContextSource: TypeAlias = Callable[[], WorkerContext]
 """Returns what the jobs of this process work with."""
 
 
@@ -28,7 +28,7 @@ class TryFailed(Exception):
     """The try failed and the job waits for its next one. Says of which session, why, and when."""
 
 
-def work_and_conclude(app: Celery, workshop: Workshop, job_id: int) -> str:
+def work_and_conclude(app: Celery, worker_context: WorkerContext, job_id: int) -> str:
     """Work a job, notify workers of what is due next, push its signals, and return in a few words
     what was done.
 
@@ -36,7 +36,7 @@ def work_and_conclude(app: Celery, workshop: Workshop, job_id: int) -> str:
     for the row waits by its `run_at`. A dead job ends as FAILURE. The notification was for a job of
     one session; where another owner was next, the words name the session that was worked.
     """
-    match work_next(workshop, job_id):
+    match work_next(worker_context, job_id):
         case NotClaimed():
             return "already taken"
         case Worked() as done:

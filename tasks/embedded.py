@@ -16,7 +16,7 @@ from tasks.lifecycle import StopFlag
 from tasks.maintenance import tick
 from tasks.names import QUEUES, RECOVER_ORPHANS
 from tasks.publishing import notify
-from workers.runtime.context import Workshop
+from workers.runtime.context import WorkerContext
 from workers.scans.reconcile import reconcile
 from workers.settings import SettingsSource
 
@@ -65,7 +65,7 @@ class EmbeddedWorker:
         ]
 
     @property
-    def context(self) -> Workshop:
+    def context(self) -> WorkerContext:
         """The context that the jobs of this process run with."""
         return self._context()
 

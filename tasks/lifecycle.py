@@ -16,7 +16,7 @@ from celery.concurrency import prefork
 from celery.worker.consumer import Consumer as CeleryConsumer
 
 from storage.errors import StorageError
-from tasks.conclusion import WorkshopSource
+from tasks.conclusion import ContextSource
 from tasks.maintenance import tick
 from tasks.names import RECONCILE, RECOVER_ORPHANS
 
@@ -34,7 +34,7 @@ class StartScan:
     scans: the process that forks them must not open the database.
     """
 
-    def __init__(self, app: Celery, context: WorkshopSource) -> None:
+    def __init__(self, app: Celery, context: ContextSource) -> None:
         self._app = app
         self._context = context
         # Kept by this object: Celery holds receivers weakly.

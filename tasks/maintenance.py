@@ -20,7 +20,7 @@ from tasks.names import (
     SCAN_IDLE,
 )
 from tasks.publishing import notify
-from workers.runtime.context import Workshop
+from workers.runtime.context import WorkerContext
 from workers.scans.idle import scan_idle
 from workers.scans.orphans import recover_orphans
 from workers.scans.reconcile import reconcile
@@ -30,7 +30,7 @@ from workers.telemetry.log_lines import LogEvent, log_event
 log = logging.getLogger(__name__)
 
 
-def tick(app: Celery, context: Workshop, name: str, every_seconds: float | None) -> str:
+def tick(app: Celery, context: WorkerContext, name: str, every_seconds: float | None) -> str:
     """Run the maintenance task `name`, unless somebody has done so within this tick of the
     schedule, and return how much was found, in words.
 
@@ -51,31 +51,31 @@ def tick(app: Celery, context: Workshop, name: str, every_seconds: float | None)
     return str(found)
 
 
-def _reconcile(app: Celery, context: Workshop) -> int:
+def _reconcile(app: Celery, context: WorkerContext) -> int:
     return notify(app, reconcile(context))
 
 
-def _recover_orphans(app: Celery, context: Workshop) -> int:
+def _recover_orphans(app: Celery, context: WorkerContext) -> int:
     found = recover_orphans(context)
     if found.jobs:
         notify(app, reconcile(context))
     return found.jobs
 
 
-def _scan_idle(app: Celery, context: Workshop) -> int:
+def _scan_idle(app: Celery, context: WorkerContext) -> int:
     found = scan_idle(context)
     if found.enqueued:
         notify(app, reconcile(context))
     return found.enqueued
 
 
-MAINTENANCE_TASKS: Mapping[str, Callable[[Celery, Workshop], int]] = MappingProxyType(
+MAINTENANCE_TASKS: Mapping[str, Callable[[Celery, WorkerContext], int]] = MappingProxyType(
     {
         RECONCILE: _reconcile,
         RECOVER_ORPHANS: _recover_orphans,
         SCAN_IDLE: _scan_idle,
         RETENTION: lambda _app, context: delete_expired(context).rows,
-        DATABASE: lambda _app, context: maintenance.tend(context.database).moved,
+        DATABASE: lambda _app, context: maintenance.maintain(context.database).moved,
         INDEX: lambda _app, context: search.index_pending(context.database).rows,
     }
 )

@@ -21,7 +21,9 @@ from workers.summariser.endpoints import route_name
 
 SQLITE = pytest.mark.parametrize("lasting_database", ["sqlite"], indirect=True)
 
-AUTOMATIC = [one for one in Trigger if not RULES[one].bypasses and one is not Trigger.HEAL]
+AUTOMATIC = [
+    one for one in Trigger if not RULES[one].bypasses and one is not Trigger.REPLACE_PLACEHOLDER
+]
 BYPASSING = [one for one in Trigger if RULES[one].bypasses]
 
 DOWN = Status(401)

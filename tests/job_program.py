@@ -19,7 +19,7 @@ from typing import Any
 from storage.engine import open_database
 from tests.play import TODAY
 from workers.policy.failures import RetryPolicy
-from workers.runtime.context import Workshop
+from workers.runtime.context import WorkerContext
 from workers.runtime.jobs import Worked, work
 from workers.settings import CompressionSettings, Settings, SettingsSource
 from workers.summariser.client import OpenAISummariser
@@ -49,15 +49,15 @@ def main() -> None:
         model="test-model", base_url=options.model, api_key="unused", poll_seconds=0.01
     )
     with closing(open_database(options.url)) as database, closing(summariser):
-        shop = Workshop(
+        context = WorkerContext(
             database=database,
             settings=SettingsSource.fixed(settings),
             summariser=summariser,
             retry=RetryPolicy(base_seconds=0.0, longest_seconds=0.0),
             today=lambda: TODAY,
-            reach=_signal_at(options.at, signal.Signals[options.signal]),
+            failpoint=_signal_at(options.at, signal.Signals[options.signal]),
         )
-        outcome = work(shop, options.job)
+        outcome = work(context, options.job)
     passes = outcome.passes if isinstance(outcome, Worked) else ()
     names = [type(outcome).__name__, *(one.outcome.value for one in passes)]
     sys.stdout.write(f"outcome {' '.join(names)} end\n")
@@ -67,13 +67,13 @@ def _signal_at(point: str, what: signal.Signals) -> Callable[[str], None]:
     """Send this process a signal when it reaches the point for the first time."""
     sent = False
 
-    def reach(reached: str) -> None:
+    def failpoint(reached: str) -> None:
         nonlocal sent
         if reached == point and not sent:
             sent = True
             os.kill(os.getpid(), what)
 
-    return reach
+    return failpoint
 
 
 if __name__ == "__main__":

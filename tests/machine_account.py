@@ -24,7 +24,7 @@ from workers.rendering import Dialect, render
 from workers.settings import CompressionSettings
 
 MICRO_KINDS = frozenset({SummaryKind.MICRO, SummaryKind.DEFRAG})
-IN_PLACE = frozenset({SummaryKind.DEFRAG, SummaryKind.HEALED})
+IN_PLACE = frozenset({SummaryKind.DEFRAG, SummaryKind.PLACEHOLDER_REPLACED})
 LOCAL_KINDS = frozenset({SummaryKind.PLACEHOLDER, SummaryKind.RESET})
 
 
@@ -198,7 +198,7 @@ class Account:
         _judge_view(before, now)
         if job.kind == JobKind.BATCH:
             _judge_trigger(before, absorbed, kind, rules_of(job.trigger), settings)
-        if kind in (SummaryKind.BATCH, SummaryKind.HEALED):
+        if kind in (SummaryKind.BATCH, SummaryKind.PLACEHOLDER_REPLACED):
             assert GuardName.COOLDOWN not in now.guards, "a success has not ended the cooldown"
         record = now.session
         assert record.revision == before.session.revision + 1
@@ -284,7 +284,7 @@ def _judge_size(
     replaced = sum(row.tokens for row in absorbed)
     if kind is SummaryKind.MICRO:
         assert grown <= frame_tokens()
-    elif kind is SummaryKind.HEALED:
+    elif kind is SummaryKind.PLACEHOLDER_REPLACED:
         assert former is not None
         originals = _opened(before, former.id)
         assert estimate_text(summary.text) < max(1, originals), "a healed summary is longer"

@@ -92,7 +92,7 @@ def _links(now: State) -> None:
     in_place = {
         one.replaces: one.id
         for one in now.summaries.values()
-        if one.status != "undone" and one.kind in ("defrag", "healed")
+        if one.status != "undone" and one.kind in ("defrag", "placeholder_replaced")
     }
     for row in now.rows:
         summary_id = row.absorbed_by

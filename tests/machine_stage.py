@@ -158,8 +158,8 @@ class Stage(Talks):
         """Work the strongest job that is due; False where there is none or none can be had."""
         database = self.world.database
         with database.write() as connection:
-            due = jobs.ring_due(connection, database, again_after_ms=-1, limit=1)
-            due = due or jobs.ring_bulk(connection, database, at_once=1)
+            due = jobs.notify_due(connection, database, again_after_ms=-1, limit=1)
+            due = due or jobs.notify_bulk(connection, database, at_once=1)
         if not due:
             return False
         self._incident = incident
@@ -183,7 +183,7 @@ class Stage(Talks):
             known = [job for key in self.tags for job in job_records.all_jobs(connection, key)]
         for job in known:
             if job.state in (JobState.DONE, JobState.DEAD):
-                assert work(self.world.shop, job.id) == NotClaimed()
+                assert work(self.world.context, job.id) == NotClaimed()
 
     def recover(self) -> None:
         """The summariser is well again, nobody is silent, and time passes: all work comes to its
@@ -315,7 +315,7 @@ class Stage(Talks):
         settings = self.dial.current().compression
         batch = job.kind is JobKind.BATCH
         rules = rules_of(job.trigger) if batch else MICRO_RULES
-        if batch and job.trigger != Trigger.HEAL:
+        if batch and job.trigger != Trigger.REPLACE_PLACEHOLDER:
             assert job.tries < settings.summary_attempts, "one attempt too many"
         assert settings.enabled or not rules.honours_switch
         cooldown = now.guards.get(GuardName.COOLDOWN)

@@ -161,14 +161,14 @@ class Talks:
     def trigger(self, who: int, trigger: Trigger) -> None:
         """A pass is made due, whoever finds it so."""
         with self.world.database.write() as connection:
-            jobs.make_due(
+            jobs.enqueue(
                 connection,
                 self.world.database,
                 self.key(who),
                 kind=JobKind.BATCH,
                 queue=BATCH_QUEUE,
                 trigger=trigger,
-                strength=RULES[trigger].strength,
+                priority=RULES[trigger].priority,
             )
 
     def set_model(self, who: int, model: str, window: int | None, reserved: int = 0) -> None:

@@ -14,7 +14,7 @@ from producers import Gateway
 from storage.engine import Database, open_database
 from tests.gateways import url_of
 from workers.policy.failures import RetryPolicy
-from workers.runtime.context import Workshop
+from workers.runtime.context import WorkerContext
 from workers.settings import (
     AuxiliarySettings,
     CompressionSettings,
@@ -80,7 +80,7 @@ class Dial(SettingsSource):
 class World:
     """A gateway process and a worker process on a database whose tables are made.
 
-    `reach` is called at the debug points of every job.
+    `failpoint` is called at the debug points of every job.
     """
 
     def __init__(
@@ -88,13 +88,13 @@ class World:
         database: Database,
         dial: Dial,
         summariser: Summariser,
-        reach: Callable[[str], None],
+        failpoint: Callable[[str], None],
     ) -> None:
         self.clock = Clock()
         self.dial = dial
         self._url = url_of(database)
         self._summariser = summariser
-        self._reach = reach
+        self._reach = failpoint
         self._started: Database | None = None
         self.start()
 
@@ -108,18 +108,18 @@ class World:
     def follow_settings(self) -> None:
         """Let gateway and worker see the settings of now."""
         self.gateway = Gateway(self.dial.current(), database=self.database)
-        self.shop = self.worker()
+        self.context = self.worker()
 
-    def worker(self) -> Workshop:
+    def worker(self) -> WorkerContext:
         """A worker of its own name."""
-        return Workshop(
+        return WorkerContext(
             database=self.database,
             settings=self.dial,
             summariser=self._summariser,
             retry=RetryPolicy(),
             rng=Random(7),
             today=lambda: TODAY,
-            reach=self._reach,
+            failpoint=self._reach,
         )
 
     def close(self) -> None:

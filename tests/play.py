@@ -23,7 +23,7 @@ from storage.engine import Database, open_database
 from tests.unabsorbed import check_unabsorbed
 from workers.conversation.messages import outline
 from workers.policy.failures import RetryPolicy
-from workers.runtime.context import Workshop
+from workers.runtime.context import WorkerContext
 from workers.runtime.jobs import Crashed, NotClaimed, Worked, work
 from workers.settings import CompressionSettings, Settings, SettingsSource
 from workers.summariser.contract import Summariser
@@ -64,7 +64,7 @@ class Play:
 
     database: Database
     gateway: Gateway
-    shop: Workshop
+    context: WorkerContext
 
     def say(self, session: Session, turn: Turn, **more: Any) -> None:
         self.gateway.finalize_turn(session, turn.messages, origins=turn.origins, **more)
@@ -72,11 +72,11 @@ class Play:
     def work_one(self) -> Worked | None:
         """Work the job that waits longest, if any is due; fails where it crashes."""
         with self.database.write() as connection:
-            due = jobs.ring_due(connection, self.database, again_after_ms=-1, limit=1)
-            due = due or jobs.ring_bulk(connection, self.database, at_once=1)
+            due = jobs.notify_due(connection, self.database, again_after_ms=-1, limit=1)
+            due = due or jobs.notify_bulk(connection, self.database, at_once=1)
         if not due:
             return None
-        match work(self.shop, due[0].id):
+        match work(self.context, due[0].id):
             case Worked() as worked:
                 check_unabsorbed(self.database)
                 return worked
@@ -114,7 +114,7 @@ def playing(
     url: str,
     *,
     summariser: Summariser | None = None,
-    reach: Callable[[str], None] = lambda _: None,
+    failpoint: Callable[[str], None] = lambda _: None,
     retry: RetryPolicy | None = None,
     offset_ms: int = 0,
     **compression: Any,
@@ -123,18 +123,18 @@ def playing(
     settings = Settings(database_url=url, compression=CompressionSettings(**compression))
     database = open_database(url, offset_ms=offset_ms)
     migrate.upgrade(database)
-    shop = Workshop(
+    context = WorkerContext(
         database=database,
         settings=SettingsSource.fixed(settings),
         summariser=summariser or LocalSummariser(),
         retry=retry or RetryPolicy(base_seconds=0.0, longest_seconds=0.0),
         rng=Random(7),
         today=lambda: TODAY,
-        reach=reach,
+        failpoint=failpoint,
     )
     gateway = Gateway(settings, database=database)
     try:
-        yield Play(database, gateway, shop)
+        yield Play(database, gateway, context)
     finally:
         gateway.close()
         database.close()

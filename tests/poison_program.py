@@ -11,15 +11,15 @@ from dataclasses import replace
 
 from tasks.application import ProcessContext, make_app
 from tasks.settings import broker_of
-from workers.runtime.context import Workshop
+from workers.runtime.context import WorkerContext
 from workers.settings import SettingsSource
 
 
 class PoisonedWorkshop(ProcessContext):
     """Lets a process die as soon as a pass is planned."""
 
-    def _make(self) -> Workshop:
-        return replace(super()._make(), reach=_die)
+    def _make(self) -> WorkerContext:
+        return replace(super()._make(), failpoint=_die)
 
 
 def _die(point: str) -> None:

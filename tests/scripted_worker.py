@@ -82,7 +82,7 @@ class ScriptedWorker:
                 connection,
                 self.database,
                 job_id,
-                holder="script",
+                lease_owner="script",
                 lease_ms=LEASE_MS,
                 deadline_ms=LEASE_MS,
             )
@@ -110,7 +110,7 @@ class ScriptedWorker:
                         ended=Ended.FORESEEN,
                     )
                 case Dies():
-                    jobs.bury(connection, self.database, claim, reason="KeyError", trace="")
+                    jobs.dead_letter(connection, self.database, claim, reason="KeyError", trace="")
 
     def _record(
         self, connection: Connection, claim: Claim, before: SessionRecord, step: Ends | Waits

@@ -37,7 +37,7 @@ class Worker:
                 connection,
                 self.database,
                 job_id,
-                holder=self.name,
+                lease_owner=self.name,
                 lease_ms=lease_ms,
                 deadline_ms=deadline_ms,
             )
@@ -86,17 +86,17 @@ class Worker:
                 ended=ended,
             )
 
-    def bury(self, claim: Claim) -> None:
+    def dead_letter(self, claim: Claim) -> None:
         with self.database.write() as connection:
-            jobs.bury(connection, self.database, claim, reason="KeyError", trace="frames")
+            jobs.dead_letter(connection, self.database, claim, reason="KeyError", trace="frames")
 
     def rescue(self) -> int:
         with self.database.write() as connection:
             return jobs.rescue_expired(connection, self.database)
 
-    def ring(self, *, limit: int = 100) -> list[DueJob]:
+    def notify(self, *, limit: int = 100) -> list[DueJob]:
         with self.database.write() as connection:
-            return jobs.ring_due(
+            return jobs.notify_due(
                 connection,
                 self.database,
                 again_after_ms=AGAIN_MS,
@@ -130,6 +130,6 @@ WRITES: dict[str, Callable[[Worker, Claim], object]] = {
     "proceed": Worker.proceed,
     "finish": Worker.finish,
     "release": Worker.release,
-    "bury": Worker.bury,
+    "bury": Worker.dead_letter,
 }
 """Every way for a holder to write."""

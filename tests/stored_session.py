@@ -106,7 +106,7 @@ class StoredSession:
         messages.append(connection, self.key, drafts, first_position=first, at=record.active_at)
         return range(first, record.next_position)
 
-    def make_due(self, kind: JobKind = JobKind.TURN, **more: Any) -> DueJob:
+    def enqueue(self, kind: JobKind = JobKind.TURN, **more: Any) -> DueJob:
         """Make a job due, by default a turn's."""
         with self.database.write() as connection:
             return self.make_due_in(connection, kind, **more)
@@ -114,9 +114,9 @@ class StoredSession:
     def make_due_in(
         self, connection: Connection, kind: JobKind = JobKind.TURN, **more: Any
     ) -> DueJob:
-        """`make_due` in a transaction of the caller's."""
+        """`enqueue` in a transaction of the caller's."""
         facts = {"queue": f"{kind}s", "trigger": kind.value, **more}
-        return jobs.make_due(connection, self.database, self.key, kind=kind, **facts)
+        return jobs.enqueue(connection, self.database, self.key, kind=kind, **facts)
 
     def absorb(self, rows: Sequence[Row], text: str) -> int:
         """Fold live messages into the rolling summary; gives the summary's id."""

@@ -1,8 +1,8 @@
 """Hypothesis strategies for whole transcripts and for live views with markers.
 
 Messages are OpenAI chat dicts that pass `workers.conversation.messages.check`; among them stands
-everything that real sessions are known to hold: reused ids, denied, missing, late and second results,
-results in user clothing, notices with role user, blank, huge and foreign text.
+everything that real sessions are known to hold: reused ids, denied, missing, late and second
+results, results in user clothing, notices with role user, blank, huge and foreign text.
 """
 
 from __future__ import annotations

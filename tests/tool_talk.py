@@ -111,7 +111,9 @@ class ToolTalk:
 def tool_talk(url: str, **settings: Any) -> Iterator[ToolTalk]:
     """A session `s` on a database, with the settings `SMALL` and these."""
     offered = {
-        key: settings.pop(key) for key in ("reach", "offset_ms", "summariser") if key in settings
+        key: settings.pop(key)
+        for key in ("failpoint", "offset_ms", "summariser")
+        if key in settings
     }
     with playing(url, **offered, **{**SMALL, **settings}) as play:
         session = play.gateway.open_session("s", model="m", context_window=128_000)

@@ -39,9 +39,9 @@ def run(
     """Be a worker until SIGTERM; `kind` makes what its jobs work with, `prepare` may add to the
     application, `looks` is whether it looks at its start for what is due."""
     source = SettingsSource.following()
-    workshop = kind(source, StopFlag())
-    workshop()
-    app = make_app(source.current().broker_url, workshop)
+    worker_context = kind(source, StopFlag())
+    worker_context()
+    app = make_app(source.current().broker_url, worker_context)
     if prepare is not None:
         prepare(app)
     worker = app.Worker(
@@ -54,7 +54,7 @@ def run(
         without_mingle=True,
         without_heartbeat=True,
     )
-    start_scan = StartScan(app, workshop)
+    start_scan = StartScan(app, worker_context)
     if not looks:
         start_scan.close()
     worker_ready.connect(_say_ready)
@@ -62,7 +62,7 @@ def run(
         worker.start()
     finally:
         start_scan.close()
-        workshop.close()
+        worker_context.close()
     sys.exit(worker.exitcode or 0)
 
 

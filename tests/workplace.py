@@ -31,7 +31,7 @@ from tests.stored_session import StoredSession, dump, later
 from workers.conversation.tokens import estimate_text
 from workers.policy.failures import RetryPolicy
 from workers.policy.triggers import BATCH_QUEUE, RULES, Trigger
-from workers.runtime.context import Workshop
+from workers.runtime.context import WorkerContext
 from workers.runtime.jobs import Crashed, NotClaimed, Worked, work
 from workers.runtime.pass_context import PassResult
 from workers.settings import Settings, SettingsSource
@@ -86,7 +86,7 @@ def say(session: StoredSession, numbers: Iterable[int]) -> None:
             session.append_in(connection, turn(number))
 
 
-_LEFT_OUT = re.compile(r"_at$|_ms$|_until$|_since$|^holder$|^lease|^event_id$|^actor$")
+_LEFT_OUT = re.compile(r"_at$|_ms$|_until$|_since$|^lease_owner$|^lease|^event_id$|^actor$")
 _OF_A_MINUTE = frozenset({"minute", "requests", "tokens"})
 _NUMBERED = {
     "id": "",
@@ -138,7 +138,7 @@ class Workplace:
     """Workers on `session` whose summariser is the model at `model_url`.
 
     With `restarts` everything is done by processes that have just started: connections,
-    summariser and workshop are new each time and closed afterwards; else by one process. The
+    summariser and worker context are new each time and closed afterwards; else by one process. The
     clock is `elapsed_ms` ahead of the database's. `compression` and `endpoint` are blocks of the
     settings, `fallbacks` further endpoints.
     """
@@ -200,9 +200,9 @@ class Workplace:
     def process(
         self,
         *,
-        reach: Callable[[str], None] = lambda _: None,
-    ) -> Iterator[Workshop]:
-        """A workshop of a process that starts now, or of the one that runs all along."""
+        failpoint: Callable[[str], None] = lambda _: None,
+    ) -> Iterator[WorkerContext]:
+        """A worker context of a process that starts now, or of the one that runs all along."""
         source = _SettingsOf(self)
         with ExitStack() as stack:
             if self.restarts:
@@ -215,14 +215,14 @@ class Workplace:
                 if self._lasting is None:
                     self._lasting = FollowingSummariser(source, {}, _GateOf(self))
                 summariser = self._lasting
-            yield Workshop(
+            yield WorkerContext(
                 database=database,
                 settings=source,
                 summariser=summariser,
                 retry=RetryPolicy(),
                 rng=Random(7),
                 today=lambda: TODAY,
-                reach=reach,
+                failpoint=failpoint,
             )
 
     def ask(
@@ -235,14 +235,14 @@ class Workplace:
     ) -> DueJob:
         """Make a batch pass due for a trigger, as gateways and the turn job do."""
         with self.now.write() as connection:
-            return jobs.make_due(
+            return jobs.enqueue(
                 connection,
                 self.now,
                 (of or self.session).key,
                 kind=JobKind.BATCH,
                 queue=BATCH_QUEUE,
                 trigger=trigger,
-                strength=RULES[trigger].strength,
+                priority=RULES[trigger].priority,
                 options=options,
                 delay_ms=delay_ms,
             )
@@ -256,11 +256,11 @@ class Workplace:
     def work(self, **tools: Any) -> list[PassResult]:
         """Work the strongest job that is due and give what became of it; [] where none is."""
         with self.now.write() as connection:
-            due = jobs.ring_due(connection, self.now, again_after_ms=-1, limit=1)
+            due = jobs.notify_due(connection, self.now, again_after_ms=-1, limit=1)
         if not due:
             return []
-        with self.process(**tools) as shop:
-            match work(shop, due[0].id):
+        with self.process(**tools) as context:
+            match work(context, due[0].id):
                 case Worked(passes=passes):
                     return list(passes)
                 case NotClaimed():

@@ -59,7 +59,7 @@ DEAD: Fields[DeadJob] = (
     Field("reason", "reason", lambda job: job.reason, text=lambda job: job.reason or NONE),
     Field("attempts", "attempts", lambda job: job.attempt, NUMBER, priority=1),
     *for_programs("queue", "trigger", "tries"),
-    Field("priority", None, lambda job: job.strength),
+    Field("priority", None, lambda job: job.priority),
     Field("options", None, lambda job: without_texts(job.options)),
     Field("created_at", None, lambda job: job.created_at, MOMENT),
     Field("first_failed_at", "first", lambda job: job.failed_first_at, MOMENT, priority=3),
@@ -70,7 +70,7 @@ DEAD_LINES: Fields[DeadJob] = (
     *DEAD[:3],
     for_people("work", lambda job: attempt_name(job.kind, job.trigger)),
     for_people("queue", lambda job: job.queue),
-    for_people("trigger", lambda job: f"{job.trigger}, priority {job.strength}"),
+    for_people("trigger", lambda job: f"{job.trigger}, priority {job.priority}"),
     for_people("options", lambda job: _options(job) or "none"),
     for_people("reason", lambda job: job.reason or NONE),
     for_people(

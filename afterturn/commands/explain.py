@@ -41,7 +41,7 @@ from afterturn.render.words import NONE, clock, count, duration, number, share, 
 from storage.jobs import JobState
 from storage.jobs.job_records import JobRecord
 from workers.policy.calibration import Calibration
-from workers.policy.guards import Hold
+from workers.policy.guards import Suppression
 from workers.policy.threshold import ManagedBy
 from workers.policy.triggers import Trigger
 from workers.prune.plan import NothingToPrune, PrunePlan
@@ -163,7 +163,7 @@ def trigger_fields(now: int) -> Fields[TriggerStatus]:
     )  # fmt: skip
 
 
-def suppression_fields(now: int) -> Fields[Hold]:
+def suppression_fields(now: int) -> Fields[Suppression]:
     """Return the fields of what suppresses a pass."""
     return (
         *for_programs("reason", "guard"),
@@ -178,7 +178,7 @@ def _size(one: TriggerStatus) -> str:
     return "unknown" if one.size is None else number(one.size)
 
 
-def _suppression(hold: Hold | None, now: int) -> str:
+def _suppression(hold: Suppression | None, now: int) -> str:
     if hold is None:
         return NONE
     name = hold.guard or hold.reason
@@ -205,7 +205,7 @@ def _sentences(found: Explanation) -> Iterator[str]:
     if not found.shown:
         yield "No summary is shown yet."
     if found.placeholder is not None:
-        waits = any(job.trigger == Trigger.HEAL for job in found.open_jobs)
+        waits = any(job.trigger == Trigger.REPLACE_PLACEHOLDER for job in found.open_jobs)
         yield (
             "The placeholder is replaced by a real summary as soon as the model answers."
             if waits

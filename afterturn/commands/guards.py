@@ -30,7 +30,7 @@ from storage.conversations import sessions
 from storage.conversations.sessions import SessionRecord
 from storage.endpoints import EndpointState
 from storage.engine import Database
-from storage.guards import GuardName, GuardRecord, HeldSession
+from storage.guards import GuardedSession, GuardName, GuardRecord
 
 MOST = 1000
 """Guards that are listed at once."""
@@ -166,17 +166,19 @@ def _show_cleared(
 
 def _suppressing(
     connection: Connection, database: Database, owner: str | None
-) -> list[HeldSession]:
+) -> list[GuardedSession]:
     found = guards.holding(connection, database, names=SUPPRESSING, owner=owner, limit=MOST)
     return [one for one in found if not one.guard.is_over]
 
 
 def _of_session(
     connection: Connection, database: Database, record: SessionRecord
-) -> list[HeldSession]:
+) -> list[GuardedSession]:
     found = guards.read_all(connection, database, record.key)
     return [
-        HeldSession(record.owner, record.id, one, found[one]) for one in GuardName if one in found
+        GuardedSession(record.owner, record.id, one, found[one])
+        for one in GuardName
+        if one in found
     ]
 
 

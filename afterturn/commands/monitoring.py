@@ -19,7 +19,7 @@ from afterturn.metrics.server import MetricsServer, tls_context
 from afterturn.render.console import Output
 from afterturn.transport import check_transport
 from tasks.application import make_app
-from workers.runtime.context import Workshop
+from workers.runtime.context import WorkerContext
 
 METRICS_PLACE = "127.0.0.1:9464"
 FLOWER_PLACE = "127.0.0.1:5555"
@@ -136,5 +136,5 @@ def flower(
         site.stop()
 
 
-def _no_work() -> Workshop:
+def _no_work() -> WorkerContext:
     raise AssertionError("Flower runs no task")

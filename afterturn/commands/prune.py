@@ -29,7 +29,7 @@ from storage.engine import Database
 from storage.jobs import DueJob, JobKind
 from storage.outcomes import Outcome
 from workers.policy.triggers import RULES, Trigger
-from workers.prune.commit import PRUNE_QUEUE, STRENGTH, PruneTrigger
+from workers.prune.commit import PRIORITY, PRUNE_QUEUE, PruneTrigger
 from workers.prune.plan import NothingToPrune, PrunePlan, plan_prune
 from workers.prune.rules import Rule, Shortened
 from workers.runtime.jobs import Crashed, NotClaimed, Worked, work
@@ -132,14 +132,14 @@ def _show(output: Output, plan: PrunePlan | NothingToPrune, automatic_from: int)
 
 def _enqueue(database: Database, key: int) -> DueJob:
     with database.write() as connection:
-        return jobs.make_due(
+        return jobs.enqueue(
             connection,
             database,
             key,
             kind=JobKind.PRUNE,
             queue=PRUNE_QUEUE,
             trigger=PruneTrigger.MANUAL,
-            strength=STRENGTH[PruneTrigger.MANUAL],
+            priority=PRIORITY[PruneTrigger.MANUAL],
         )
 
 

@@ -203,7 +203,7 @@ def undo(context: typer.Context, session: SessionId, as_json: AsJson = False) ->
 
 def _undone(undone: Undone) -> str:
     match undone.kind:
-        case SummaryKind.HEALED:
+        case SummaryKind.PLACEHOLDER_REPLACED:
             restored = "the placeholder"
         case SummaryKind.DEFRAG:
             restored = "the longer one before it"

@@ -69,7 +69,7 @@ def _show(output: Output, overall: Overall) -> None:
 
 
 def _outcomes(overall: Overall) -> str:
-    found = list(overall.lately.outcomes.items())
+    found = list(overall.recent.outcomes.items())
     if not found:
         return "no pass"
     words = [f"{number(many)} {outcome_name(name)}" for name, many in found[:_MOST_OUTCOMES]]
@@ -78,15 +78,15 @@ def _outcomes(overall: Overall) -> str:
 
 
 def _models(overall: Overall) -> str:
-    lately = overall.lately
+    recent = overall.recent
     times = (
-        f"; {duration(lately.model_ms_p50)} median, {duration(lately.model_ms_most or 0)} at most"
-        if lately.model_ms_p50 is not None
+        f"; {duration(recent.model_ms_p50)} median, {duration(recent.model_ms_most or 0)} at most"
+        if recent.model_ms_p50 is not None
         else ""
     )
     return (
-        f"{count(lately.requests, 'request')}, {number(lately.prompt_tokens)} tokens sent, "
-        f"{number(lately.completion_tokens)} answered{times}"
+        f"{count(recent.requests, 'request')}, {number(recent.prompt_tokens)} tokens sent, "
+        f"{number(recent.completion_tokens)} answered{times}"
     )
 
 
@@ -121,7 +121,7 @@ STATUS: Fields[Overall] = (
     Field("findings", None, lambda one: documents(FINDING, one.findings)),
     Field("sessions", "sessions", lambda one: asdict(one.stock), text=_sessions),
     Field("last_hour", "last hour",
-          lambda one: {**asdict(one.lately), "outcomes": dict(one.lately.outcomes)},
+          lambda one: {**asdict(one.recent), "outcomes": dict(one.recent.outcomes)},
           text=_outcomes),
     for_people("models", _models),
     Field("bulk_run", "bulk run", lambda one: one.run and document(BULK_RUN, one.run),

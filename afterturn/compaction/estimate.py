@@ -13,7 +13,7 @@ from workers.batch.plan import NothingToCompact
 from workers.batch.preview import Preview
 from workers.batch.span import CompactionOptions
 from workers.policy.triggers import Trigger
-from workers.runtime.context import Workshop
+from workers.runtime.context import WorkerContext
 from workers.settings.prices import PriceSettings, cost, price_of
 
 SAMPLE = 200
@@ -45,7 +45,7 @@ class Estimate:
 
 
 def estimate(
-    worker: Workshop,
+    worker: WorkerContext,
     filters: Filters,
     *,
     owner: str | None,
@@ -72,7 +72,7 @@ def estimate(
 
 
 def _sum(
-    worker: Workshop,
+    worker: WorkerContext,
     chosen: Sequence[tuple[int, int]],
     keys: Sequence[int],
     previews: Sequence[Preview],

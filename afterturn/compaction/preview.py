@@ -30,13 +30,13 @@ from workers.batch.preview import Portion, Portions, Preview, preview
 from workers.batch.requests import write_requests
 from workers.batch.span import CompactionOptions
 from workers.policy.triggers import RULES, Trigger
-from workers.runtime.context import Workshop
+from workers.runtime.context import WorkerContext
 
 _MARKERS = {Kind.BATCH: "the previous batch summary", Kind.MICRO: "the rolling summary"}
 
 
 def preview_pass(
-    worker: Workshop,
+    worker: WorkerContext,
     session: SessionRecord,
     options: CompactionOptions,
     trigger: Trigger = Trigger.MANUAL,

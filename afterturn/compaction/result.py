@@ -146,7 +146,9 @@ def read_result(database: Database, asked: Asked) -> Result:
             summary=None if made is None else summaries.fetch(connection, made),
             cooldown=held.get(GuardName.COOLDOWN),
             nothing_due=held.get(GuardName.NOTHING_TO_COMPACT),
-            replacement=next((job for job in waiting if job.trigger == Trigger.HEAL), None),
+            replacement=next(
+                (job for job in waiting if job.trigger == Trigger.REPLACE_PLACEHOLDER), None
+            ),
             whole=asked.whole,
         )
 

@@ -17,13 +17,13 @@ from storage import attempts
 from storage.conversations.sessions import SessionRecord
 from storage.engine import Database
 from storage.jobs import JobState, job_records
-from storage.jobs.job_records import JobRecord, JobStanding
+from storage.jobs.job_records import JobOverview, JobRecord
 from tasks.publishing import publish_signals
 from workers.batch.placeholders import withdraw
 from workers.batch.preview import Preview
 from workers.batch.span import CompactionOptions
 from workers.policy.triggers import Trigger
-from workers.runtime.context import Workshop
+from workers.runtime.context import WorkerContext
 from workers.runtime.jobs import Crashed, NotClaimed, Worked, work
 from workers.settings.file import SettingsSource
 from workers.summariser.chain import FollowingSummariser
@@ -99,13 +99,13 @@ class PassSteps:
 @contextmanager
 def open_worker(
     database: Database, source: SettingsSource, secrets: Mapping[str, str], interrupted: Event
-) -> Iterator[Workshop]:
+) -> Iterator[WorkerContext]:
     """Open what jobs need in this process, with a summariser that Ctrl-C can stop."""
     summariser = Interruptible(
         FollowingSummariser(source, secrets, SharedGate(database)), interrupted
     )
     try:
-        yield Workshop(database=database, settings=source, summariser=summariser)
+        yield WorkerContext(database=database, settings=source, summariser=summariser)
     finally:
         summariser.close()
 
@@ -143,7 +143,7 @@ def ask(
 
 
 def work_until_done(
-    output: Output, worker: Workshop, asked: Asked, expected: Preview, interrupted: Event
+    output: Output, worker: WorkerContext, asked: Asked, expected: Preview, interrupted: Event
 ) -> Result | Interrupted:
     """Work the job until it is done, with progress on the screen.
 
@@ -151,7 +151,7 @@ def work_until_done(
     """
     with show_progress(output.progress) as progress:
         steps = PassSteps(progress, model=worker.summariser.model, requests=expected.requests)
-        working = replace(worker, reach=steps)
+        working = replace(worker, failpoint=steps)
         run_in_background(
             lambda: work_here(working, asked, progress, interrupted),
             interrupted,
@@ -195,7 +195,7 @@ def run_in_background(
         raise errors[0]
 
 
-def work_here(worker: Workshop, asked: Asked, progress: Steps, interrupted: Event) -> None:
+def work_here(worker: WorkerContext, asked: Asked, progress: Steps, interrupted: Event) -> None:
     """Work a job until nothing of what the person asked for is left to do.
 
     Waits for a job that another process has claimed, and between two attempts as long as the job
@@ -228,7 +228,7 @@ def work_here(worker: Workshop, asked: Asked, progress: Steps, interrupted: Even
         interrupted.wait(pause)
 
 
-def _open_for_person(database: Database, asked: Asked) -> JobStanding | None:
+def _open_for_person(database: Database, asked: Asked) -> JobOverview | None:
     """Return the state of the job, None if nothing of what was asked for is left to do."""
     with database.read() as connection:
         found = job_records.open_jobs(connection, asked.key)

@@ -67,7 +67,7 @@ def read_run(database: Database, run_id: int) -> tuple[Run, Tally]:
 
 def _notify(database: Database, settings: Settings, notifier: Notifier) -> None:
     with database.write() as connection:
-        due = jobs.ring_bulk(connection, database, at_once=settings.worker.bulk_at_once)
+        due = jobs.notify_bulk(connection, database, at_once=settings.worker.bulk_at_once)
     for job in due:
         notifier.notify(job)
 

@@ -9,7 +9,7 @@ from afterturn.render.words import count, duration
 from storage import endpoints, guards
 from storage.endpoints import EndpointState
 from storage.engine import Database
-from storage.guards import GuardName, HeldSession
+from storage.guards import GuardedSession, GuardName
 from workers.policy.guards import MOST_POOR_PASSES
 from workers.settings import CompressionSettings, Settings
 from workers.summariser.endpoints import EndpointError, resolve_chain, route_name
@@ -54,7 +54,7 @@ def check_sessions(database: Database, settings: CompressionSettings) -> Finding
     )
 
 
-def _counts(held: Sequence[HeldSession], settings: CompressionSettings) -> list[str]:
+def _counts(held: Sequence[GuardedSession], settings: CompressionSettings) -> list[str]:
     resting = sum(one.name is GuardName.COOLDOWN and one.guard.left_ms > 0 for one in held)
     locked = sum(
         one.name is GuardName.POOR_PASSES

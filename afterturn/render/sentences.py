@@ -167,7 +167,9 @@ _SIGNALS: Mapping[SignalKind, Callable[[Facts], str]] = MappingProxyType(
             f"automatic passes rest until {moment(facts.get('until'))} {_error_of(facts)}"
         ),
         SignalKind.PLACEHOLDER: lambda facts: f"a placeholder stands in: {change(facts)}",
-        SignalKind.HEALED: lambda facts: f"a summary took the placeholder's place: {change(facts)}",
+        SignalKind.PLACEHOLDER_REPLACED: lambda facts: (
+            f"a summary took the placeholder's place: {change(facts)}"
+        ),
         SignalKind.STUCK: lambda facts: f"cannot be made smaller: {_change_and_sentence(facts)}",
         SignalKind.EXHAUSTED: lambda facts: (
             f"{count(int(facts.get('failures', 0)), 'batch job')} in a row failed, "

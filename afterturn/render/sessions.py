@@ -32,7 +32,7 @@ from afterturn.render.words import clock, count, duration, moment, number, share
 from storage.attempts import AttemptRecord
 from storage.conversations.sessions import SessionRecord
 from storage.conversations.summaries import SummaryKind, SummaryRecord
-from storage.guards import GuardName, GuardRecord, HeldSession
+from storage.guards import GuardedSession, GuardName, GuardRecord
 from storage.jobs import JobState
 from storage.jobs.job_records import JobRecord
 from workers.policy.threshold import DEFAULT_WINDOW
@@ -88,7 +88,7 @@ GUARD: Fields[tuple[GuardName, GuardRecord]] = (
     Field("over", None, lambda one: one[1].is_over),
 )
 
-GUARD_OF_SESSION: Fields[HeldSession] = (
+GUARD_OF_SESSION: Fields[GuardedSession] = (
     Field("owner", "owner", lambda one: one.owner, ID),
     Field("session", "session", lambda one: one.session_id, ID),
     *within(lambda one: (one.name, one.guard), GUARD),

@@ -24,7 +24,7 @@ _SUMMARIES: Mapping[str, str] = MappingProxyType(
         SummaryKind.DEFRAG: "rolling summary, rewritten shorter",
         SummaryKind.BATCH: "batch summary",
         SummaryKind.PLACEHOLDER: "placeholder, made without a model",
-        SummaryKind.HEALED: "batch summary in a placeholder's place",
+        SummaryKind.PLACEHOLDER_REPLACED: "batch summary in a placeholder's place",
         SummaryKind.RESET: "last good summary, kept by a reset",
     }
 )
@@ -67,11 +67,11 @@ _TRIGGERS: Mapping[str, str] = MappingProxyType(
         Trigger.CONTEXT_OVERFLOW: "error: context overflow",
         Trigger.ENGINE: "a plugin",
         Trigger.MANUAL: "a person",
-        Trigger.HEAL: "placeholder to replace",
+        Trigger.REPLACE_PLACEHOLDER: "placeholder to replace",
         Trigger.RECOMPACT: "bulk re-compaction",
         MICRO: "micro-compaction",
         PRUNE: "old tool output",
-        PruneTrigger.HELD_BACK: "over the threshold, passes suppressed",
+        PruneTrigger.SUPPRESSED: "over the threshold, passes suppressed",
         PruneTrigger.PROACTIVE: "size of the view",
     }
 )

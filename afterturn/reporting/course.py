@@ -16,7 +16,7 @@ from storage.history import PassFigures, RowFigures
 from workers.policy.triggers import Trigger
 from workers.settings.prices import ModelPrice, cost
 
-_ASKED_FOR = frozenset({Trigger.MANUAL, Trigger.RECOMPACT, Trigger.HEAL})
+_ASKED_FOR = frozenset({Trigger.MANUAL, Trigger.RECOMPACT, Trigger.REPLACE_PLACEHOLDER})
 """Triggers of passes that no request made due."""
 
 SUMMARISER_MOST = 40_000

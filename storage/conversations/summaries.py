@@ -23,7 +23,7 @@ class SummaryKind(StrEnum):
     BATCH = "batch"
     PLACEHOLDER = "placeholder"
     """Made without a model, to be replaced by a real one (ENGINE.md §10)."""
-    HEALED = "healed"
+    PLACEHOLDER_REPLACED = "placeholder_replaced"
     """The real one, in the place of a placeholder."""
     RESET = "reset"
     """The last good summary, kept when everything else was archived (ENGINE.md §10)."""
@@ -31,7 +31,7 @@ class SummaryKind(StrEnum):
     @property
     def in_place(self) -> bool:
         """Whether it only took another summary's place: it absorbed no row of its own."""
-        return self in (SummaryKind.DEFRAG, SummaryKind.HEALED)
+        return self in (SummaryKind.DEFRAG, SummaryKind.PLACEHOLDER_REPLACED)
 
     @property
     def is_good(self) -> bool:

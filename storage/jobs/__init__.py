@@ -16,12 +16,12 @@ here that writes for a holder carries it.
 
 from __future__ import annotations
 
-from storage.jobs.choosing import Choice, count_rung, in_turn, rung
+from storage.jobs.choosing import Choice, count_notified, next_in_rotation, notified
 from storage.jobs.claiming import claim, claim_alike, fence_out, rescue_expired
-from storage.jobs.enqueueing import make_due, withdraw
+from storage.jobs.enqueueing import enqueue, withdraw
 from storage.jobs.holding import (
-    bury,
     check_fence,
+    dead_letter,
     extend,
     finish,
     finish_all,
@@ -38,8 +38,8 @@ from storage.jobs.notifying import (
     count_bulk,
     due_in_session,
     due_in_sessions,
-    ring_bulk,
-    ring_due,
+    notify_bulk,
+    notify_due,
 )
 from storage.jobs.terms import MAX_CRASHES, Claim, DueJob, Ended, JobKind, JobState
 
@@ -54,28 +54,28 @@ __all__ = [
     "any_bulk",
     "any_due",
     "any_live",
-    "bury",
     "check_fence",
     "claim",
     "claim_alike",
     "count_bulk",
-    "count_rung",
+    "count_notified",
+    "dead_letter",
     "due_in_session",
     "due_in_sessions",
+    "enqueue",
     "extend",
     "fence_out",
     "finish",
     "finish_all",
     "go_on_as",
-    "in_turn",
-    "make_due",
+    "next_in_rotation",
     "note_tries",
+    "notified",
+    "notify_bulk",
+    "notify_due",
     "proceed",
     "release",
     "renew",
     "rescue_expired",
-    "ring_bulk",
-    "ring_due",
-    "rung",
     "withdraw",
 ]

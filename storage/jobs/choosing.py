@@ -16,7 +16,7 @@ from sqlalchemy.orm import aliased
 
 from storage.engine import Database, clock
 from storage.jobs.terms import DUE_COLUMNS, KNOWN_KIND, NOT_PAUSED, DueJob, JobState, due_job
-from storage.models import RUNG_JOB, RUNNING_JOB, Job
+from storage.models import NOTIFIED_JOB, RUNNING_JOB, Job
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,36 +25,36 @@ class Choice:
 
     job: DueJob
     owner: str | None
-    strength: int
+    priority: int
 
 
-def rung(connection: Connection, database: Database, job_id: int) -> Choice | None:
+def notified(connection: Connection, database: Database, job_id: int) -> Choice | None:
     """The job that a ring names; None when it is not due, or its queue is paused."""
-    return _choice(connection, _rung(database.dialect, database.offset_ms), {"job_id": job_id})
+    return _choice(connection, _notified(database.dialect, database.offset_ms), {"job_id": job_id})
 
 
-def in_turn(connection: Connection, queue: str, *, after: str | None) -> Choice | None:
+def next_in_rotation(connection: Connection, queue: str, *, after: str | None) -> Choice | None:
     """The job whose turn it is in a queue; None when none could be claimed now.
 
     It is one of the next owner behind `after` who has such a job, in the order of names and from
     the end on to the beginning: his strongest, of several the one that waits longest.
     """
     # No name stands before the empty one.
-    return _choice(connection, _in_turn(), {"queue": queue, "after": after or ""})
+    return _choice(connection, _next_in_rotation(), {"queue": queue, "after": after or ""})
 
 
-def count_rung(connection: Connection, queue: str, *, at_most: int) -> int:
+def count_notified(connection: Connection, queue: str, *, at_most: int) -> int:
     """How many jobs of the queue wait for a worker, counted up to `at_most`."""
-    rung_there = select(Job.id).where(sql(RUNG_JOB), Job.queue == queue).limit(at_most)
-    found = connection.execute(select(func.count()).select_from(rung_there.subquery()))
+    already_notified = select(Job.id).where(sql(NOTIFIED_JOB), Job.queue == queue).limit(at_most)
+    found = connection.execute(select(func.count()).select_from(already_notified.subquery()))
     return int(found.scalar_one())
 
 
-_CHOICE = (*DUE_COLUMNS, Job.owner, Job.strength)
+_CHOICE = (*DUE_COLUMNS, Job.owner, Job.priority)
 
 
 @cache
-def _rung(dialect: str, offset_ms: int) -> Any:
+def _notified(dialect: str, offset_ms: int) -> Any:
     """The statement of `rung`, built once: every ring runs it."""
     return select(*_CHOICE).where(
         Job.id == bindparam("job_id"),
@@ -66,10 +66,10 @@ def _rung(dialect: str, offset_ms: int) -> Any:
 
 
 @cache
-def _in_turn() -> Any:
+def _next_in_rotation() -> Any:
     """The statement of `in_turn`, built once: every ring runs it.
 
-    Owner, strength and time are sought one after the other, each by one look into the index,
+    Owner, priority and time are sought one after the other, each by one look into the index,
     since no single order of it has all three.
     """
     waiting = _waiting(bindparam("queue"))
@@ -78,11 +78,11 @@ def _in_turn() -> Any:
     first = names.where(Job.owner.is_not(None)).scalar_subquery()
     turn = select(func.coalesce(behind, first).label("owner")).cte("turn")
     mine = (*waiting, Job.owner == select(turn.c.owner).scalar_subquery())
-    strongest = select(Job.strength).where(*mine).order_by(Job.strength.desc()).limit(1)
-    strongest = strongest.correlate(turn)
+    most_urgent = select(Job.priority).where(*mine).order_by(Job.priority.desc()).limit(1)
+    most_urgent = most_urgent.correlate(turn)
     return (
         select(*_CHOICE)
-        .where(*mine, Job.strength == strongest.scalar_subquery())
+        .where(*mine, Job.priority == most_urgent.scalar_subquery())
         .order_by(Job.run_at, Job.id)
         .limit(1)
     )
@@ -91,9 +91,9 @@ def _in_turn() -> Any:
 def _waiting(queue: str | BindParameter[str]) -> tuple[Any, ...]:
     other = aliased(Job, name="other")
     busy = exists().where(other.session_key == Job.session_key, sql("other." + RUNNING_JOB))
-    return (sql(f"jobs.{RUNG_JOB}"), Job.queue == queue, KNOWN_KIND, ~busy)
+    return (sql(f"jobs.{NOTIFIED_JOB}"), Job.queue == queue, KNOWN_KIND, ~busy)
 
 
 def _choice(connection: Connection, statement: Any, given: dict[str, Any]) -> Choice | None:
     row = connection.execute(statement, given).first()
-    return None if row is None else Choice(due_job(row), row.owner, row.strength)
+    return None if row is None else Choice(due_job(row), row.owner, row.priority)

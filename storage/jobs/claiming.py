@@ -33,10 +33,10 @@ from storage.jobs.terms import (
     JobKind,
     JobState,
     next_cause,
-    stronger_came,
-    unheld,
+    priority_raised,
+    without_lease,
 )
-from storage.models import RUNG_JOB, RUNNING_JOB, Job, Session, table_of
+from storage.models import NOTIFIED_JOB, RUNNING_JOB, Job, Session, table_of
 from storage.types import among
 
 _J = Job
@@ -48,7 +48,7 @@ _CLAIMED = (
     "kind",
     "queue",
     "trigger",
-    "strength",
+    "priority",
     "options",
     "attempt",
     "fence",
@@ -64,7 +64,7 @@ def claim(
     database: Database,
     job_id: int,
     *,
-    holder: str,
+    lease_owner: str,
     lease_ms: int,
     deadline_ms: int,
 ) -> Claim | None:
@@ -75,7 +75,7 @@ def claim(
     """
     given = {
         "job_id": job_id,
-        "held_by": holder,
+        "held_by": lease_owner,
         "lease": min(lease_ms, deadline_ms),
         "deadline": deadline_ms,
     }
@@ -89,7 +89,7 @@ def claim(
         # Another job of the session runs. The index says so; nothing is wrong.
         connection.rollback()
         return None
-    return None if found is None else _claim_of(found, holder)
+    return None if found is None else _claim_of(found, lease_owner)
 
 
 def claim_alike(
@@ -116,27 +116,29 @@ def claim_alike(
         return []
     given = {
         "ids": ids,
-        "held_by": like.holder,
+        "held_by": like.lease_owner,
         "lease": min(lease_ms, deadline_ms),
         "deadline": deadline_ms,
     }
     taken = connection.execute(_taken_alike(database.dialect, database.offset_ms), given)
     place = {job_id: number for number, job_id in enumerate(ids)}
-    return sorted((_claim_of(row, like.holder) for row in taken), key=lambda one: place[one.job_id])
+    return sorted(
+        (_claim_of(row, like.lease_owner) for row in taken), key=lambda one: place[one.job_id]
+    )
 
 
-def _claim_of(found: Row[Any], holder: str) -> Claim:
+def _claim_of(found: Row[Any], lease_owner: str) -> Claim:
     return Claim(
         job_id=found.id,
         session_key=found.session_key,
         kind=JobKind(found.kind),
         queue=found.queue,
         trigger=found.trigger,
-        strength=found.strength,
+        priority=found.priority,
         options=json.loads(found.options or "{}"),
         attempt=found.attempt,
         fence=found.fence,
-        holder=holder,
+        lease_owner=lease_owner,
         tries=found.tries,
         reason=found.reason,
         session=found.session_id,
@@ -200,14 +202,14 @@ def _waiting_alike() -> Any:
         select(_JOBS.c.id)
         .join(table_of(Session), table_of(Session).c.key == _JOBS.c.session_key)
         .where(
-            sql(f"jobs.{RUNG_JOB}"),
+            sql(f"jobs.{NOTIFIED_JOB}"),
             _JOBS.c.queue == bindparam("queue"),
             _JOBS.c.kind == bindparam("kind"),
             _JOBS.c.owner >= bindparam("from_owner"),
             _JOBS.c.attempt == 0,
             ~_BUSY,
         )
-        .order_by(_JOBS.c.owner, _JOBS.c.strength, _JOBS.c.run_at, _JOBS.c.id)
+        .order_by(_JOBS.c.owner, _JOBS.c.priority, _JOBS.c.run_at, _JOBS.c.id)
         .limit(bindparam("at_most"))
         .with_for_update(key_share=True, skip_locked=True)
     )
@@ -227,7 +229,7 @@ def _taking(now: ColumnElement[int]) -> Any:
             state=JobState.RUNNING,
             attempt=_JOBS.c.attempt + 1,
             fence=_JOBS.c.fence + 1,
-            holder=bindparam("held_by"),
+            lease_owner=bindparam("held_by"),
             lease_until=now + bindparam("lease", type_=BigInteger),
             deadline_at=now + bindparam("deadline", type_=BigInteger),
             again=0,
@@ -256,8 +258,8 @@ def fence_out(connection: Connection, database: Database, key: int, kind: JobKin
             attempt=_J.attempt - 1,
             run_at=now,
             reason="fenced out by a stronger trigger",
-            **unheld(now),
-            **next_cause(stronger_came()),
+            **without_lease(now),
+            **next_cause(priority_raised()),
         )
     )
     return taken.rowcount > 0
@@ -276,8 +278,8 @@ def _rescue(connection: Connection, database: Database, which: Any) -> int:
             failed_last_at=now,
             run_at=now,
             **{
-                **unheld(now),
-                **next_cause(~crashed_often & stronger_came()),
+                **without_lease(now),
+                **next_cause(~crashed_often & priority_raised()),
                 "again": case((crashed_often, _J.again), else_=0),
             },
         )

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, func, literal, select, update
 from sqlalchemy import text as sql
 
 from storage.engine import Database
-from storage.jobs import DueJob, JobKind, JobState, make_due
+from storage.jobs import DueJob, JobKind, JobState, enqueue
 from storage.models import DEAD_JOB, FAILED_JOB, Job, Session
 
 DROPPED = "dropped"
@@ -36,7 +36,7 @@ class DeadJob:
     kind: str
     queue: str
     trigger: str
-    strength: int
+    priority: int
     options: Mapping[str, Any]
     attempt: int
     tries: int
@@ -114,14 +114,14 @@ def retry(connection: Connection, database: Database, ids: Collection[int]) -> l
     made: dict[int, DueJob] = {}
     # In the order of all who make many jobs due, so that nobody waits for another crosswise.
     for one in sorted(dead, key=lambda one: (one.session_key, one.id)):
-        made[one.id] = job = make_due(
+        made[one.id] = job = enqueue(
             connection,
             database,
             one.session_key,
             kind=JobKind(one.kind),
             queue=one.queue,
             trigger=one.trigger,
-            strength=one.strength,
+            priority=one.priority,
             options=json.loads(one.options or "{}"),
         )
         _close(connection, database, [one.id], f"{RETRIED} {job.id}")
@@ -172,7 +172,7 @@ def _read(row: Any) -> DeadJob:
         kind=row.kind,
         queue=row.queue,
         trigger=row.trigger,
-        strength=row.strength,
+        priority=row.priority,
         options=json.loads(row.options or "{}"),
         attempt=row.attempt,
         tries=row.tries,
@@ -186,7 +186,7 @@ def _read(row: Any) -> DeadJob:
 
 def _take(connection: Connection, ids: Collection[int]) -> Sequence[Any]:
     """Lock dead jobs in the order of their ids, without waiting for those that are locked."""
-    columns = (Job.id, Job.session_key, Job.kind, Job.queue, Job.trigger, Job.strength, Job.options)
+    columns = (Job.id, Job.session_key, Job.kind, Job.queue, Job.trigger, Job.priority, Job.options)
     return connection.execute(
         select(*columns)
         .where(Job.id.in_(sorted(ids)), sql(DEAD_JOB))

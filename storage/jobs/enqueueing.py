@@ -22,14 +22,14 @@ from sqlalchemy import (
 from sqlalchemy import text as sql
 
 from storage.engine import Database, clock, insert_of
-from storage.jobs.terms import CAUSE, DUE_COLUMNS, DueJob, JobKind, JobState, due_job, unheld
+from storage.jobs.terms import CAUSE, DUE_COLUMNS, DueJob, JobKind, JobState, due_job, without_lease
 from storage.models import OPEN_JOB, Job, Session, table_of
 
 _JOBS = table_of(Job)
 _SESSIONS = table_of(Session)
 
 
-def make_due(
+def enqueue(
     connection: Connection,
     database: Database,
     key: int,
@@ -37,10 +37,10 @@ def make_due(
     kind: JobKind,
     queue: str,
     trigger: str,
-    strength: int = 0,
+    priority: int = 0,
     options: Mapping[str, Any] | None = None,
     delay_ms: int = 0,
-    ringing: bool = False,
+    notified: bool = False,
     correlation: Mapping[str, str] | None = None,
 ) -> DueJob:
     """Make sure that a job of this kind is open for the session and will see what is stored now.
@@ -53,16 +53,16 @@ def make_due(
     logs and traces; the newest that is known stays.
     """
     row = connection.execute(
-        _make_due(database.dialect, database.offset_ms),
+        _enqueue(database.dialect, database.offset_ms),
         {
             "session_key": key,
             "kind": kind,
             "queue": queue,
             "trigger": trigger,
-            "strength": strength,
+            "priority": priority,
             "options": json.dumps(options) if options else None,
             "delay_ms": delay_ms,
-            "ringing": int(ringing and delay_ms <= 0),
+            "ringing": int(notified and delay_ms <= 0),
             "correlation": json.dumps(correlation) if correlation else None,
         },
     ).one()
@@ -75,7 +75,7 @@ def withdraw(connection: Connection, database: Database, job_id: int, *, trigger
     closed = connection.execute(
         update(Job)
         .where(Job.id == job_id, Job.state == JobState.DUE, Job.trigger == trigger)
-        .values(state=JobState.DONE, attempt=0, tries=0, **unheld(database.now()))
+        .values(state=JobState.DONE, attempt=0, tries=0, **without_lease(database.now()))
     )
     return closed.rowcount == 1
 
@@ -87,7 +87,7 @@ def replace_dead(connection: Connection, database: Database, dead: RowMapping) -
     # An older version left no cause of what arrived.
     prefix = "next_" if dead["next_trigger"] is not None else ""
     cause = {name: dead[f"{prefix}{name}"] for name in CAUSE}
-    make_due(
+    enqueue(
         connection,
         database,
         dead["session_key"],
@@ -98,17 +98,17 @@ def replace_dead(connection: Connection, database: Database, dead: RowMapping) -
 
 
 @cache
-def _make_due(dialect: str, offset_ms: int) -> Any:
-    """The statement of `make_due`, built once: every turn runs it, and building takes longer."""
+def _enqueue(dialect: str, offset_ms: int) -> Any:
+    """The statement of `enqueue`, built once: every turn runs it, and building takes longer."""
     now = clock(dialect, offset_ms)
     statement = insert_of(dialect, _JOBS)
     job, new = _JOBS.c, statement.excluded
     running = job.state == literal(JobState.RUNNING.value)
-    stronger = ~running & (new.strength > job.strength)
-    next_one = running & (func.coalesce(job.next_strength, -1) < new.strength)
+    stronger = ~running & (new.priority > job.priority)
+    next_one = running & (func.coalesce(job.next_priority, -1) < new.priority)
     run_at = case((stronger & (new.run_at < job.run_at), new.run_at), else_=job.run_at)
     # A ring that was sent already still counts, unless it went to another queue.
-    rung_at = func.coalesce(new.rung_at, case((~stronger, job.rung_at)))
+    notified_at = func.coalesce(new.notified_at, case((~stronger, job.notified_at)))
     given: dict[str, Any] = {
         name: bindparam(name)
         for name in (
@@ -116,19 +116,19 @@ def _make_due(dialect: str, offset_ms: int) -> Any:
             "kind",
             "queue",
             "trigger",
-            "strength",
+            "priority",
             "options",
             "correlation",
         )
     }
     owner = select(_SESSIONS.c.owner).where(_SESSIONS.c.key == bindparam("session_key"))
-    rings = bindparam("ringing", type_=Integer) == 1
+    notifications = bindparam("ringing", type_=Integer) == 1
     return (
         statement.values(
             **given,
             owner=owner.scalar_subquery(),
             run_at=now + bindparam("delay_ms", type_=BigInteger),
-            rung_at=case((rings, now), else_=None),
+            notified_at=case((notifications, now), else_=None),
             created_at=now,
             updated_at=now,
         )
@@ -146,7 +146,7 @@ def _make_due(dialect: str, offset_ms: int) -> Any:
                     for name in CAUSE
                 },
                 "run_at": run_at,
-                "rung_at": case((run_at <= now, rung_at), else_=None),
+                "notified_at": case((run_at <= now, notified_at), else_=None),
                 "updated_at": now,
             },
         )

@@ -22,7 +22,15 @@ from sqlalchemy import (
 from storage.engine import Database, clock
 from storage.errors import FenceLost
 from storage.jobs.enqueueing import replace_dead
-from storage.jobs.terms import CAUSE, Claim, Ended, JobState, next_cause, stronger_came, unheld
+from storage.jobs.terms import (
+    CAUSE,
+    Claim,
+    Ended,
+    JobState,
+    next_cause,
+    priority_raised,
+    without_lease,
+)
 from storage.models import Job, table_of
 from storage.types import among
 
@@ -159,7 +167,7 @@ def _finish(dialect: str, offset_ms: int) -> Any:
                 "attempt": 0,
                 "tries": 0,
                 "run_at": now,
-                **unheld(now),
+                **without_lease(now),
                 **next_cause(_JOBS.c.again == 1),
             }
         )
@@ -182,7 +190,7 @@ def release(
     A stronger trigger that arrived meanwhile takes the job over, and does not wait. `tries` are
     the summaries asked for in vain so far, None leaves them. Raises `FenceLost`.
     """
-    stronger = stronger_came()
+    stronger = priority_raised()
     now = database.now()
     _write(
         connection,
@@ -193,7 +201,7 @@ def release(
             "tries": case((stronger, 0), else_=_J.tries if tries is None else tries),
             "run_at": case((stronger, now), else_=now + delay_ms),
             "reason": reason,
-            **unheld(now),
+            **without_lease(now),
             **next_cause(stronger),
         },
     )
@@ -206,14 +214,14 @@ def go_on_as(
     *,
     queue: str,
     trigger: str,
-    strength: int,
+    priority: int,
     delay_ms: int,
 ) -> None:
     """Put the job back to due for another cause, to be run `delay_ms` from now, or at once for a
     trigger that arrived meanwhile. Raises `FenceLost`."""
     now = database.now()
     asked = _J.again == 1
-    follow_up = {"queue": queue, "trigger": trigger, "strength": strength, "options": None}
+    follow_up = {"queue": queue, "trigger": trigger, "priority": priority, "options": None}
     columns = _J.__table__.c
     cause = {
         name: case((asked, func.coalesce(columns[f"next_{name}"], columns[name])), else_=value)
@@ -227,14 +235,14 @@ def go_on_as(
             "attempt": 0,
             "tries": 0,
             "run_at": case((asked, now), else_=now + delay_ms),
-            **unheld(now),
+            **without_lease(now),
             **{f"next_{name}": None for name in CAUSE},
             **cause,
         },
     )
 
 
-def bury(
+def dead_letter(
     connection: Connection, database: Database, claim: Claim, *, reason: str, trace: str
 ) -> None:
     """Close the job as dead, with what happened. Raises `FenceLost`.
@@ -251,7 +259,7 @@ def bury(
             "trace": trace,
             "failed_first_at": func.coalesce(_J.failed_first_at, now),
             "failed_last_at": now,
-            **unheld(now),
+            **without_lease(now),
             **_untouched("again", *(f"next_{name}" for name in CAUSE)),
         },
     )

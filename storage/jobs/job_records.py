@@ -25,20 +25,20 @@ class JobRecord:
     state: JobState
     queue: str
     trigger: str
-    strength: int
+    priority: int
     options: Mapping[str, Any]
     run_at: int
     attempt: int
     tries: int
     fence: int
-    holder: str | None
+    lease_owner: str | None
     lease_until: int | None
     again: bool
     reason: str | None
 
 
 @dataclass(frozen=True, slots=True)
-class JobStanding:
+class JobOverview:
     """How a job stands for somebody who waits for it; `left_ms` is how long it is not due yet."""
 
     state: JobState
@@ -50,7 +50,7 @@ class JobStanding:
         return self.state in (JobState.DUE, JobState.RUNNING)
 
 
-def standing(connection: Connection, database: Database, job_id: int) -> JobStanding | None:
+def standing(connection: Connection, database: Database, job_id: int) -> JobOverview | None:
     """How the job stands now; None when it is not stored any more."""
     found = connection.execute(
         select(Job.state, Job.run_at - database.now(), Job.reason).where(Job.id == job_id)
@@ -58,7 +58,7 @@ def standing(connection: Connection, database: Database, job_id: int) -> JobStan
     if found is None:
         return None
     state, left_ms, reason = found
-    return JobStanding(JobState(state), max(0, left_ms), reason)
+    return JobOverview(JobState(state), max(0, left_ms), reason)
 
 
 def open_jobs(connection: Connection, key: int | None = None) -> list[JobRecord]:

@@ -11,15 +11,15 @@ from sqlalchemy import text as sql
 
 from storage.engine import Database, clock
 from storage.jobs import queue_states
-from storage.jobs.choosing import count_rung
+from storage.jobs.choosing import count_notified
 from storage.jobs.terms import DUE_COLUMNS, KNOWN_KIND, NOT_PAUSED, DueJob, due_job
-from storage.models import BULK_QUEUE, OPEN_JOB, RINGABLE_JOB, RUNNING_JOB, WAITING_BULK_JOB, Job
+from storage.models import BULK_QUEUE, NOTIFIABLE_JOB, OPEN_JOB, RUNNING_JOB, WAITING_BULK_JOB, Job
 from storage.types import among
 
 _J = Job
 
 
-def ring_due(
+def notify_due(
     connection: Connection,
     database: Database,
     *,
@@ -31,14 +31,14 @@ def ring_due(
 
     Strongest first, then those that wait longest. With `at_latest_ms` the pause between two rings
     of a job grows with the time that it has waited, up to that. Jobs of a paused queue are left
-    out, and bulk ones that were not rung for yet (`ring_bulk`).
+    out, and bulk ones that were not rung for yet (`notify_bulk`).
     """
     now = database.now()
     # A common table expression is run once; a subquery might be run anew for each row.
     chosen = (
         select(_J.id)
-        .where(*_unrung(database, again_after_ms, at_latest_ms))
-        .order_by(_J.strength.desc(), _J.run_at)
+        .where(*_not_notified(database, again_after_ms, at_latest_ms))
+        .order_by(_J.priority.desc(), _J.run_at)
         .limit(limit)
         .with_for_update(skip_locked=True)
         .cte("chosen")
@@ -46,15 +46,15 @@ def ring_due(
     rows = connection.execute(
         update(_J)
         .where(_J.id.in_(select(chosen.c.id)))
-        .values(rung_at=now)
-        .returning(*DUE_COLUMNS, _J.strength, _J.run_at)
+        .values(notified_at=now)
+        .returning(*DUE_COLUMNS, _J.priority, _J.run_at)
     ).all()
     return [
-        due_job(row) for row in sorted(rows, key=lambda row: (-row.strength, row.run_at, row.id))
+        due_job(row) for row in sorted(rows, key=lambda row: (-row.priority, row.run_at, row.id))
     ]
 
 
-def ring_bulk(connection: Connection, database: Database, *, at_once: int) -> list[DueJob]:
+def notify_bulk(connection: Connection, database: Database, *, at_once: int) -> list[DueJob]:
     """Jobs of the bulk queue to ring for, so that `at_once` of them are under way: rung for, or
     running. Owners are served in turn, of each the job that waits longest; notes the ring.
 
@@ -62,21 +62,21 @@ def ring_bulk(connection: Connection, database: Database, *, at_once: int) -> li
     worker from what people wait for. None while the queue is paused.
     """
     last = queue_states.hold(connection, BULK_QUEUE)
-    rung: list[DueJob] = []
+    notified: list[DueJob] = []
     for _ in range(at_once - _bulk_under_way(connection, at_once)):
         row = _next_bulk(connection, database, after=last)
         if row is None:
             break
-        connection.execute(update(_J).where(_J.id == row.id).values(rung_at=database.now()))
+        connection.execute(update(_J).where(_J.id == row.id).values(notified_at=database.now()))
         last = row.owner
-        rung.append(due_job(row))
-    if rung:
+        notified.append(due_job(row))
+    if notified:
         queue_states.note_served(connection, BULK_QUEUE, last)
-    return rung
+    return notified
 
 
 def any_bulk(connection: Connection, database: Database, *, at_once: int) -> bool:
-    """Whether `ring_bulk` would find something. Takes no lock."""
+    """Whether `notify_bulk` would find something. Takes no lock."""
     waiting = connection.execute(select(_J.id).where(*_waiting_bulk(database)).limit(1))
     return waiting.first() is not None and _bulk_under_way(connection, at_once) < at_once
 
@@ -92,7 +92,7 @@ def any_live(connection: Connection, database: Database) -> bool:
     """Whether work that is no bulk work runs, or is due now. Takes no lock."""
     runs = select(_J.id).where(sql(RUNNING_JOB), _J.queue != BULK_QUEUE)
     due = select(_J.id).where(
-        sql(RINGABLE_JOB), _J.queue != BULK_QUEUE, _J.run_at <= database.moment(), NOT_PAUSED
+        sql(NOTIFIABLE_JOB), _J.queue != BULK_QUEUE, _J.run_at <= database.moment(), NOT_PAUSED
     )
     return any(connection.execute(query.limit(1)).first() for query in (due, runs))
 
@@ -104,8 +104,8 @@ def any_due(
     again_after_ms: int,
     at_latest_ms: int | None = None,
 ) -> bool:
-    """Whether `ring_due` or `rescue_expired` would find something. Takes no lock."""
-    due = select(_J.id).where(*_unrung(database, again_after_ms, at_latest_ms))
+    """Whether `notify_due` or `rescue_expired` would find something. Takes no lock."""
+    due = select(_J.id).where(*_not_notified(database, again_after_ms, at_latest_ms))
     expired = select(_J.id).where(sql(RUNNING_JOB), _J.lease_until <= database.moment())
     return any(connection.execute(query.limit(1)).first() for query in (due, expired))
 
@@ -136,28 +136,30 @@ def _due_in_sessions(dialect: str, offset_ms: int) -> Any:
         .where(
             among(_J.__table__.c.session_key, "keys", dialect),
             sql(OPEN_JOB),
-            sql(RINGABLE_JOB),
+            sql(NOTIFIABLE_JOB),
             KNOWN_KIND,
             # With a sign SQLite does not look through all that is due instead.
             literal_column("+jobs.run_at", BigInteger) <= clock(dialect, offset_ms),
             NOT_PAUSED,
         )
-        .order_by(_J.strength.desc(), _J.run_at)
+        .order_by(_J.priority.desc(), _J.run_at)
     )
 
 
-def _unrung(database: Database, again_after_ms: int, at_latest_ms: int | None) -> tuple[Any, ...]:
+def _not_notified(
+    database: Database, again_after_ms: int, at_latest_ms: int | None
+) -> tuple[Any, ...]:
     now, moment = database.now(), database.moment()
-    rung_long_ago = _J.rung_at <= now - again_after_ms
+    notified_long_ago = _J.notified_at <= now - again_after_ms
     if at_latest_ms is not None:
         # What was not claimed after several rings waits for workers, not for a ring.
-        waited = now - _J.rung_at >= _J.rung_at - _J.run_at
-        rung_long_ago &= waited | (_J.rung_at <= now - at_latest_ms)
+        waited = now - _J.notified_at >= _J.notified_at - _J.run_at
+        notified_long_ago &= waited | (_J.notified_at <= now - at_latest_ms)
     return (
-        sql(RINGABLE_JOB),
+        sql(NOTIFIABLE_JOB),
         KNOWN_KIND,
         _J.run_at <= moment,
-        or_(_J.rung_at.is_(None), rung_long_ago),
+        or_(_J.notified_at.is_(None), notified_long_ago),
         NOT_PAUSED,
     )
 
@@ -179,5 +181,5 @@ def _waiting_bulk(database: Database) -> tuple[Any, ...]:
 
 def _bulk_under_way(connection: Connection, at_most: int) -> int:
     running = select(func.count()).where(sql(RUNNING_JOB), _J.queue == BULK_QUEUE)
-    rung = count_rung(connection, BULK_QUEUE, at_most=at_most)
-    return rung + int(connection.execute(running).scalar_one())
+    notified = count_notified(connection, BULK_QUEUE, at_most=at_most)
+    return notified + int(connection.execute(running).scalar_one())

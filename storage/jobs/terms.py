@@ -16,7 +16,7 @@ from storage.types import EscapedText
 MAX_CRASHES = 3
 """Claims in a row that ended without a word, after which a job is dead (it kills its process)."""
 
-CAUSE = ("queue", "trigger", "strength", "options")
+CAUSE = ("queue", "trigger", "priority", "options")
 """What a job owes to the trigger that it is open for; of the next one, in columns `next_…`."""
 
 # As text, since SQLAlchemy does not correlate a subquery with the table of a RETURNING.
@@ -90,11 +90,11 @@ class Claim:
     kind: JobKind
     queue: str
     trigger: str
-    strength: int
+    priority: int
     options: Mapping[str, Any]
     attempt: int
     fence: int
-    holder: str
+    lease_owner: str
     tries: int = 0
     reason: str | None = None
     session: str = ""
@@ -112,9 +112,9 @@ def due_job(row: Any) -> DueJob:
     return DueJob(row.id, JobKind(row.kind), row.queue, row.trigger, row.session_id)
 
 
-def stronger_came() -> ColumnElement[bool]:
+def priority_raised() -> ColumnElement[bool]:
     """Whether a stronger trigger arrived while the job ran."""
-    return func.coalesce(Job.next_strength, -1) > Job.strength
+    return func.coalesce(Job.next_priority, -1) > Job.priority
 
 
 def next_cause(taken: ColumnElement[bool]) -> dict[str, Any]:
@@ -127,13 +127,13 @@ def next_cause(taken: ColumnElement[bool]) -> dict[str, Any]:
     }
 
 
-def unheld(now: ColumnElement[int]) -> dict[str, Any]:
+def without_lease(now: ColumnElement[int]) -> dict[str, Any]:
     """A job that nobody holds and nobody was rung for."""
     return {
-        "holder": None,
+        "lease_owner": None,
         "lease_until": None,
         "deadline_at": None,
-        "rung_at": None,
+        "notified_at": None,
         "again": 0,
         "updated_at": now,
     }

@@ -11,11 +11,11 @@ from storage.models.base import Base, BigKey
 OPEN_JOB = "state IN ('due', 'running')"
 RUNNING_JOB = "state = 'running'"
 BULK_QUEUE = "recompact"
-"""The queue of bulk work: of its jobs only a few are rung for at a time (`jobs.ring_bulk`)."""
-RINGABLE_JOB = "state = 'due' AND (queue <> 'recompact' OR rung_at IS NOT NULL)"
+"""The queue of bulk work: of its jobs only a few are rung for at a time (`jobs.notify_bulk`)."""
+NOTIFIABLE_JOB = "state = 'due' AND (queue <> 'recompact' OR notified_at IS NOT NULL)"
 """Due jobs but for bulk ones whose turn has not come."""
-WAITING_BULK_JOB = "state = 'due' AND queue = 'recompact' AND rung_at IS NULL"
-RUNG_JOB = "state = 'due' AND rung_at IS NOT NULL"
+WAITING_BULK_JOB = "state = 'due' AND queue = 'recompact' AND notified_at IS NULL"
+NOTIFIED_JOB = "state = 'due' AND notified_at IS NOT NULL"
 """Jobs that can be claimed now and were rung for: a ring for one that waits is never noted."""
 DEAD_JOB = "state = 'dead'"
 FAILED_JOB = "failed_last_at IS NOT NULL"
@@ -60,21 +60,21 @@ class Job(Base):
     state: Mapped[str] = mapped_column(server_default="due")
     queue: Mapped[str]
     trigger: Mapped[str]
-    strength: Mapped[int] = mapped_column(SmallInteger, server_default="0")
+    priority: Mapped[int] = mapped_column(SmallInteger, server_default="0")
     options: Mapped[str | None]
     run_at: Mapped[int]
     attempt: Mapped[int] = mapped_column(server_default="0")
     tries: Mapped[int] = mapped_column(server_default="0")
     fence: Mapped[int] = mapped_column(server_default="0")
-    holder: Mapped[str | None]
+    lease_owner: Mapped[str | None]
     lease_until: Mapped[int | None]
     deadline_at: Mapped[int | None]
     again: Mapped[int] = mapped_column(SmallInteger, server_default="0")
     next_queue: Mapped[str | None]
     next_trigger: Mapped[str | None]
-    next_strength: Mapped[int | None] = mapped_column(SmallInteger)
+    next_priority: Mapped[int | None] = mapped_column(SmallInteger)
     next_options: Mapped[str | None]
-    rung_at: Mapped[int | None]
+    notified_at: Mapped[int | None]
     correlation: Mapped[str | None]
     reason: Mapped[str | None]
     trace: Mapped[str | None]
@@ -100,10 +100,10 @@ class Job(Base):
             postgresql_where=sql(RUNNING_JOB),
         ),
         Index(
-            "ix_jobs_ringable",
+            "ix_jobs_notifiable",
             "run_at",
-            sqlite_where=sql(RINGABLE_JOB),
-            postgresql_where=sql(RINGABLE_JOB),
+            sqlite_where=sql(NOTIFIABLE_JOB),
+            postgresql_where=sql(NOTIFIABLE_JOB),
         ),
         Index(
             "ix_jobs_lease",
@@ -112,14 +112,14 @@ class Job(Base):
             postgresql_where=sql(RUNNING_JOB),
         ),
         Index(
-            "ix_jobs_rung",
+            "ix_jobs_notified",
             "queue",
             "owner",
-            "strength",
+            "priority",
             "run_at",
             "id",
-            sqlite_where=sql(RUNG_JOB),
-            postgresql_where=sql(RUNG_JOB),
+            sqlite_where=sql(NOTIFIED_JOB),
+            postgresql_where=sql(NOTIFIED_JOB),
         ),
         Index(
             "ix_jobs_bulk",

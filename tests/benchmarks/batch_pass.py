@@ -61,7 +61,7 @@ class _Clock:
 
     at: dict[str, float] = field(default_factory=dict)
 
-    def reach(self, point: str) -> None:
+    def failpoint(self, point: str) -> None:
         self.at[point] = time.perf_counter()
 
     def between(self, first: str, last: str) -> float:
@@ -82,13 +82,13 @@ class _Bench:
         """Work a batch job; gives the milliseconds of its commit, of everything but the prompt,
         and of the whole."""
         clock = _Clock()
-        shop = replace(self.play.shop, reach=clock.reach)
+        context = replace(self.play.context, failpoint=clock.failpoint)
 
         def measured() -> tuple[float, float, float]:
             job = self._due()
             before = self._inserted_rows()
             started = time.perf_counter()
-            worked = work(shop, job)
+            worked = work(context, job)
             took = 1000 * (time.perf_counter() - started)
             match worked:
                 case Worked(passes=(PassResult(Outcome.COMPACTED, rows),)) if rows == self.middle:
@@ -126,14 +126,14 @@ class _Bench:
 
     def _due(self) -> int:
         with self.play.database.write() as connection:
-            return jobs.make_due(
+            return jobs.enqueue(
                 connection,
                 self.play.database,
                 self.session.key,
                 kind=JobKind.BATCH,
                 queue=BATCH_QUEUE,
                 trigger=Trigger.MANUAL,
-                strength=RULES[Trigger.MANUAL].strength,
+                priority=RULES[Trigger.MANUAL].priority,
                 options={"keep_last": self._kept_turns},
             ).id
 

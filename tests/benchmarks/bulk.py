@@ -110,7 +110,7 @@ def _go_on(workers: Crew, database: Database) -> None:
     recompaction.refill(database, actor=_ACTOR)
     # As many as were rung for at the time when nobody else wanted anything.
     with database.write() as connection:
-        due = jobs.ring_bulk(connection, database, at_once=_AT_ONCE)
+        due = jobs.notify_bulk(connection, database, at_once=_AT_ONCE)
     notify(workers.app, due)
 
 

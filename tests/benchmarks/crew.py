@@ -97,10 +97,10 @@ class Crew:
             for session, said in turns:
                 self.gateway.finalize_turn(session, said)
 
-        rings = len({session.key for session, _ in turns})
+        notifications = len({session.key for session, _ in turns})
         # Looking into the broker takes the least from the workers.
         return self._timed(
-            fill, rings, lambda: not self.broker.llen(TURNS) and not self.count(_OPEN)
+            fill, notifications, lambda: not self.broker.llen(TURNS) and not self.count(_OPEN)
         )
 
     def finish_turn(self, session: Session, words: int) -> None:

@@ -15,7 +15,7 @@ from tests.benchmarks.summariser import InstantSummariser
 from tests.conversations import turn
 from tests.play import ChatDict, Play, playing
 from workers.policy.threshold import SMALL_WINDOW_RATIO
-from workers.runtime.context import Workshop
+from workers.runtime.context import WorkerContext
 from workers.runtime.jobs import Worked, work
 from workers.settings import SettingsSource
 
@@ -50,7 +50,7 @@ class _OnePass:
 
     committed: bool = False
 
-    def reach(self, point: str) -> None:
+    def failpoint(self, point: str) -> None:
         self.committed = self.committed or point == "after-commit"
 
     def stopping(self) -> bool:
@@ -81,13 +81,13 @@ class Desk:
         """
         self.grow_until_due()
         large = replace(
-            self.play.shop,
+            self.play.context,
             summariser=InstantSummariser(input_chars=100 * _FAST_TOKENS),
             settings=_in_large_passes(self.play),
         )
         self._absorb_all(large)
         self.grow_until_due()
-        self._absorb_all(self.play.shop)
+        self._absorb_all(self.play.context)
         tidy(self.play.database)
 
     def grow_until_due(self) -> float:
@@ -97,7 +97,7 @@ class Desk:
         """
         for _ in range(_MOST_TURNS):
             self.next_turn()
-            took, worked = self._timed(self.play.shop, JobKind.TURN)
+            took, worked = self._timed(self.play.context, JobKind.TURN)
             if any(job.kind is JobKind.MICRO for job in worked.due):
                 return took
         raise AssertionError(f"no pass was due after {_MOST_TURNS} turns")
@@ -108,7 +108,7 @@ class Desk:
 
     def absorb(self) -> float:
         """Work the micro job, in which one pass is due, and give the milliseconds it took."""
-        took, worked = self._timed(self.play.shop, JobKind.MICRO)
+        took, worked = self._timed(self.play.context, JobKind.MICRO)
         match [one.outcome for one in worked.passes]:
             case [Outcome.ABSORBED, Outcome.NOTHING_DUE]:
                 return took
@@ -119,8 +119,8 @@ class Desk:
         """Work the micro job until its first commit, take the pass back, and give the
         milliseconds that the job took."""
         once = _OnePass()
-        shop = replace(self.play.shop, reach=once.reach, stopping=once.stopping)
-        took, worked = self._timed(shop, JobKind.MICRO)
+        context = replace(self.play.context, failpoint=once.failpoint, stopping=once.stopping)
+        took, worked = self._timed(context, JobKind.MICRO)
         match [one.outcome for one in worked.passes]:
             case [Outcome.ABSORBED, Outcome.HANDED_BACK]:
                 self.play.gateway.undo(self.session)
@@ -130,22 +130,22 @@ class Desk:
 
     def absorb_all(self) -> int:
         """Work the micro job to its end and give the number of passes."""
-        return self._absorb_all(self.play.shop)
+        return self._absorb_all(self.play.context)
 
-    def _absorb_all(self, shop: Workshop) -> int:
-        _, worked = self._timed(shop, JobKind.MICRO)
+    def _absorb_all(self, context: WorkerContext) -> int:
+        _, worked = self._timed(context, JobKind.MICRO)
         *passes, last = worked.passes
         wrong = [outcome for outcome in passes if outcome.outcome is not Outcome.ABSORBED]
         assert last.outcome is Outcome.NOTHING_DUE, f"the job ended with {last}"
         assert not wrong, f"among the passes were {wrong}"
         return len(passes)
 
-    def _timed(self, shop: Workshop, kind: JobKind) -> tuple[float, Worked]:
+    def _timed(self, context: WorkerContext, kind: JobKind) -> tuple[float, Worked]:
         with self.play.database.read() as connection:
             found = job_records.open_jobs(connection, self.session.key)
         job = next(job.id for job in found if job.kind is kind)
         started = time.perf_counter()
-        worked = work(shop, job)
+        worked = work(context, job)
         took = 1000 * (time.perf_counter() - started)
         match worked:
             case Worked():
@@ -178,6 +178,6 @@ def desk(url: str, shape: TurnShape, *, context_window: int) -> Iterator[Desk]:
 
 
 def _in_large_passes(play: Play) -> SettingsSource:
-    settings = play.shop.settings.current()
+    settings = play.context.settings.current()
     block = settings.compression.model_copy(update={"micro_compact_min_tokens": _FAST_TOKENS})
     return SettingsSource.fixed(settings.model_copy(update={"compression": block}))

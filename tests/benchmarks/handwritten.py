@@ -47,7 +47,7 @@ VALUES (:session_key, :position, :role, :origin, :opens_turn, :tokens, :call_ids
 """
 _JOB = """
 INSERT INTO jobs
-    (session_key, owner, kind, queue, trigger, run_at, rung_at, created_at, updated_at)
+    (session_key, owner, kind, queue, trigger, run_at, notified_at, created_at, updated_at)
 VALUES (:key, (SELECT owner FROM sessions WHERE key = :key), 'turn', 'turns', 'turn', {clock},
     {clock}, {clock}, {clock})
 ON CONFLICT (session_key, kind) WHERE state IN ('due', 'running') DO UPDATE

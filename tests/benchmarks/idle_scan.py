@@ -15,7 +15,7 @@ from tests.benchmarks.stage import DATABASES, Stage
 from tests.benchmarks.summariser import InstantSummariser
 from tests.benchmarks.timing import Measured, by_turns, milliseconds
 from tests.play import playing
-from workers.runtime.context import Workshop
+from workers.runtime.context import WorkerContext
 from workers.scans.idle import IdleScan, scan_idle
 
 MOST_RATIO = 2.0
@@ -66,7 +66,7 @@ def idle_scans(stage: Stage, scale: Scale) -> Iterator[Figure]:
 
 
 @contextmanager
-def _crowd(stage: Stage, kind: str, sessions: int, idle: int) -> Iterator[Workshop]:
+def _crowd(stage: Stage, kind: str, sessions: int, idle: int) -> Iterator[WorkerContext]:
     """A worker on a database with so many sessions, of which `idle` are idle."""
     with (
         stage.database(kind) as url,
@@ -79,7 +79,7 @@ def _crowd(stage: Stage, kind: str, sessions: int, idle: int) -> Iterator[Worksh
             connection.execute(fill, {"sessions": sessions, "tokens": _TOKENS})
         _become_idle(play.database, sessions // idle)
         tidy(play.database)
-        yield play.shop
+        yield play.context
 
 
 def _become_idle(database: Database, apart: int) -> None:
@@ -88,12 +88,12 @@ def _become_idle(database: Database, apart: int) -> None:
         connection.execute(sql(_MAKE_IDLE.format(now=database.now())), {"apart": apart})
 
 
-def _scanning(shop: Workshop, sessions: int, idle: int) -> Measured:
+def _scanning(context: WorkerContext, sessions: int, idle: int) -> Measured:
     def measured() -> tuple[float]:
         found: list[IdleScan] = []
-        took = milliseconds(lambda: found.append(scan_idle(shop)))
+        took = milliseconds(lambda: found.append(scan_idle(context)))
         assert found == [IdleScan(checked=idle, enqueued=idle)], f"{found} instead of {idle}"
-        _become_idle(shop.database, sessions // idle)
+        _become_idle(context.database, sessions // idle)
         return (took,)
 
     return measured

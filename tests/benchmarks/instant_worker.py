@@ -16,19 +16,19 @@ from celery import Celery
 from tasks.application import ProcessContext
 from tests.benchmarks.summariser import InstantSummariser
 from tests.worker_program import run
-from workers.runtime.context import Workshop
+from workers.runtime.context import WorkerContext
 
 NOTHING = "benchmark.nothing"
 
 
 class InstantWorkshop(ProcessContext):
-    """The workshop of a process, with an instant summariser."""
+    """The worker context of a process, with an instant summariser."""
 
-    def _make(self) -> Workshop:
-        shop = super()._make()
-        shop.summariser.close()
+    def _make(self) -> WorkerContext:
+        context = super()._make()
+        context.summariser.close()
         # Two processes must not write the same text.
-        return replace(shop, summariser=InstantSummariser(first=1 + 1000 * os.getpid()))
+        return replace(context, summariser=InstantSummariser(first=1 + 1000 * os.getpid()))
 
 
 def add_nothing(app: Celery) -> None:

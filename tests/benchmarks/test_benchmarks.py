@@ -91,7 +91,7 @@ def test_a_turn_by_hand_stores_what_finalize_turn_stores(database_url: str) -> N
             " decided_turns, idle_since IS NULL FROM sessions WHERE key = :key",
             "SELECT turn, first_position, rows, usage, revision FROM turn_events"
             " WHERE session_key = :key",
-            "SELECT owner, kind, state, queue, trigger, strength, attempt, again FROM jobs"
+            "SELECT owner, kind, state, queue, trigger, priority, attempt, again FROM jobs"
             " WHERE session_key = :key",
         ):
             stored = play.rows(query, key=ours.key)

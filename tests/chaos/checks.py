@@ -18,7 +18,7 @@ from tests.gateways import rows_of
 
 MICRO_KINDS = ("micro", "defrag")
 MARKERS = ("batch", "micro")
-IN_PLACE = ("defrag", "healed")
+IN_PLACE = ("defrag", "placeholder_replaced")
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +252,7 @@ def check_jobs(database: Database) -> Iterator[str]:
     ):
         yield f"job {number} ({kind}) is {state}, because: {reason}"
     for (number,) in rows_of(
-        database, "SELECT id FROM jobs WHERE state IN ('done', 'dead') AND holder IS NOT NULL"
+        database, "SELECT id FROM jobs WHERE state IN ('done', 'dead') AND lease_owner IS NOT NULL"
     ):
         yield f"job {number} has ended and is still held"
 

@@ -30,7 +30,7 @@ class Claim:
     session_key: int
     job_id: int
     queue: str
-    holder: str
+    lease_owner: str
     since: int
     until: int
     rescued: bool
@@ -58,7 +58,7 @@ def claims_of(diary: Sequence[Entry]) -> list[Claim]:
                     session_key=entry.session_key,
                     job_id=entry.id,
                     queue=begun.queue or "",
-                    holder=begun.holder or "",
+                    lease_owner=begun.lease_owner or "",
                     since=begun.at,
                     until=entry.at,
                     rescued=entry.rescued,
@@ -97,10 +97,11 @@ def check_writers(diary: Sequence[Entry], name_of: Names) -> Iterator[str]:
     for entry in diary:
         if entry.what is not What.SUMMARY:
             continue
-        if entry.holder is None:
+        if entry.lease_owner is None:
             yield f"summary {entry.id} was stored while no job of its session ran"
-        elif entry.writer and name_of(entry.holder, entry.at) != entry.writer:
-            yield f"summary {entry.id} was stored by {entry.writer}, {entry.holder} held the job"
+        elif entry.writer and name_of(entry.lease_owner, entry.at) != entry.writer:
+            who = entry.lease_owner
+            yield f"summary {entry.id} was stored by {entry.writer}, {who} had the job"
 
 
 def check_dead(
@@ -183,7 +184,7 @@ def _claim_of(
     for claim in claims:
         if (
             claim.session_key == keys.get(one.session or "")
-            and name_of(claim.holder, claim.since) == one.asker
+            and name_of(claim.lease_owner, claim.since) == one.asker
             and claim.since - _SLACK_MS <= at <= claim.until
         ):
             return claim

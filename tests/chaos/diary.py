@@ -31,7 +31,7 @@ _OF_JOB = (
 )
 _STORED = (
     "NULL, NULL, NULL, NULL, NULL, "
-    "(SELECT holder FROM jobs WHERE session_key = new.session_key AND state = 'running'), NULL"
+    "(SELECT lease_owner FROM jobs WHERE session_key = new.session_key AND state = 'running'), NULL"
 )
 _OF_SUMMARY = f"'summary', new.session_key, new.id, new.kind, {_STORED}"
 _OF_ANSWER = f"'answer', new.session_key, NULL, NULL, {_STORED}"
@@ -90,7 +90,7 @@ class Entry:
     state: str | None
     fence: int | None
     attempt: int | None
-    holder: str | None
+    lease_owner: str | None
     reason: str | None
     writer: str | None
     at: int

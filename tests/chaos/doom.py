@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tasks.application import ProcessContext
-from workers.runtime.context import Workshop
+from workers.runtime.context import WorkerContext
 
 POINTS = (
     "claimed",
@@ -20,21 +20,21 @@ POINTS = (
     "before-commit",
     "after-commit",
 )
-"""Where the jobs call `Workshop.reach`; `before-commit` lies inside of a transaction."""
+"""Where the jobs call `WorkerContext.reach`; `before-commit` lies inside of a transaction."""
 
 
 def doomed_workshop(order: Path) -> type[ProcessContext]:
-    """A workshop whose jobs obey the file `order`: `SIGKILL before-commit` or the like."""
+    """A worker context whose jobs obey the file `order`: `SIGKILL before-commit` or the like."""
 
     class DoomedWorkshop(ProcessContext):
-        def _make(self) -> Workshop:
-            return replace(super()._make(), reach=_obeying(order))
+        def _make(self) -> WorkerContext:
+            return replace(super()._make(), failpoint=_obeying(order))
 
     return DoomedWorkshop
 
 
 def _obeying(order: Path) -> Callable[[str], None]:
-    def reach(point: str) -> None:
+    def failpoint(point: str) -> None:
         try:
             name, wanted = order.read_text().split()
         except (OSError, ValueError):
@@ -43,4 +43,4 @@ def _obeying(order: Path) -> Callable[[str], None]:
             order.unlink(missing_ok=True)
             os.kill(os.getpid(), signal.Signals[name])
 
-    return reach
+    return failpoint

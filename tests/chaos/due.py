@@ -30,7 +30,11 @@ def due_or_running(database: Database) -> bool:
 
 def count_rings_as_lost(database: Database) -> None:
     """Let the half minute pass after which the reconciler rings again."""
-    _shift(database, "UPDATE jobs SET rung_at = rung_at - :ms WHERE state = 'due'", _LOST_RING_MS)
+    _shift(
+        database,
+        "UPDATE jobs SET notified_at = notified_at - :ms WHERE state = 'due'",
+        _LOST_RING_MS,
+    )
 
 
 def move_times_back(database: Database, ms: int) -> None:
@@ -38,7 +42,8 @@ def move_times_back(database: Database, ms: int) -> None:
     for statement in (
         "UPDATE guards SET until_at = until_at - :ms",
         "UPDATE endpoints SET open_until = open_until - :ms, probe_until = probe_until - :ms",
-        "UPDATE jobs SET run_at = run_at - :ms, rung_at = rung_at - :ms WHERE state = 'due'",
+        "UPDATE jobs SET run_at = run_at - :ms, notified_at = notified_at - :ms"
+        " WHERE state = 'due'",
     ):
         _shift(database, statement, ms)
 

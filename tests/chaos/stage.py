@@ -21,9 +21,9 @@ from tests.chaos.gateways import Journal, Note
 from tests.chaos.later import Later
 from tests.chaos.ledger import End, Ledger
 from tests.chaos.monkey import OF_POSTGRESQL, OF_REDIS, Act, Move
+from tests.chaos.notifications import invent_rings, shuffle_rings
 from tests.chaos.posts import STOP_SECONDS, Post, Posts, Role, Span
 from tests.chaos.programs import Programs
-from tests.chaos.rings import invent_rings, shuffle_rings
 from tests.model_server import ModelServer
 from tests.servers import PostgresServer, RedisServer
 

@@ -105,13 +105,13 @@ class Verdict:
             "answers left over": left,
         }
 
-    def _name_of(self, holder: str, at: int) -> str | None:
+    def _name_of(self, lease_owner: str, at: int) -> str | None:
         """The process of a holder's name, which is `host:pid:random`."""
-        return self.stage.posts.name_at(int(holder.split(":")[1]), at / 1000)
+        return self.stage.posts.name_at(int(lease_owner.split(":")[1]), at / 1000)
 
     def _was_struck(self, claim: Claim) -> bool:
         """Whether the holder of a claim died, or was stopped while it held it."""
-        name = self._name_of(claim.holder, claim.since)
+        name = self._name_of(claim.lease_owner, claim.since)
         return claim.overlaps(span for span in self.stage.posts.struck if span.what == name)
 
     def _was_lost(self, claim: Claim) -> bool:

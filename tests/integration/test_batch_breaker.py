@@ -28,7 +28,7 @@ from workers.summariser.endpoints import route_name
 from workers.summariser.gate import Permit, SharedGate
 from workers.summariser.rate_limits import Limits
 
-AT_ONCE = {Trigger.HYGIENE_COUNT, Trigger.HEAL}
+AT_ONCE = {Trigger.HYGIENE_COUNT, Trigger.REPLACE_PLACEHOLDER}
 """The count valve waits for nothing; healing has nothing to do here."""
 
 
@@ -205,8 +205,8 @@ def test_a_person_takes_the_session_away_from_a_running_micro_job(
         with place.now.write() as connection:
             micro = session.make_due_in(connection, JobKind.MICRO)
         done: list[Any] = []
-        with place.process() as shop:
-            worker = Thread(target=lambda: done.append(work(shop, micro.id)), daemon=True)
+        with place.process() as context:
+            worker = Thread(target=lambda: done.append(work(context, micro.id)), daemon=True)
             worker.start()
             model.wait_for_requests(2)
             with place.gateway() as gateway:
@@ -236,12 +236,17 @@ def test_an_automatic_trigger_waits_for_a_running_micro_job(
             micro = session.make_due_in(connection, JobKind.MICRO)
         with place.now.write() as connection:
             claim = jobs.claim(
-                connection, place.now, micro.id, holder="w", lease_ms=60_000, deadline_ms=60_000
+                connection,
+                place.now,
+                micro.id,
+                lease_owner="w",
+                lease_ms=60_000,
+                deadline_ms=60_000,
             )
         assert claim is not None
         job = place.ask(Trigger.AFTER_RESPONSE)
-        with place.process() as shop:
-            assert not isinstance(work(shop, job.id), Worked)
+        with place.process() as context:
+            assert not isinstance(work(context, job.id), Worked)
         with place.now.write() as connection:
             sessions.lock(connection, session.key)
             jobs.finish(connection, place.now, claim)

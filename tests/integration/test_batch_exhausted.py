@@ -169,7 +169,7 @@ def test_five_thousand_messages_shrink_at_once_with_model_and_network_down(
                 guards.put(connection, place.now, session.key, GuardName.COOLDOWN, hold_ms=600_000)
         if state == "breaker-open":
             open_breaker(place)
-        session.make_due(JobKind.TURN)
+        session.enqueue(JobKind.TURN)
         assert place.work() == []  # the turn job
         job = place.job()
         assert job is not None

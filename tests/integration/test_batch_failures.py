@@ -293,7 +293,7 @@ def test_a_placeholder_stands_in_and_is_healed_where_failures_do_not_abort(
         assert kinds_of(database) == [(SummaryKind.PLACEHOLDER, "live")]
         job = it.place.job()
         assert job is not None
-        assert (job.trigger, job.tries, job.state.value) == (Trigger.HEAL, 0, "due")
+        assert (job.trigger, job.tries, job.state.value) == (Trigger.REPLACE_PLACEHOLDER, 0, "due")
         assert abs(it.place.wait_ms() - 30_000) <= SLACK_MS
         # It heals as soon as the model answers, whatever the cooldown says.
         it.mend()
@@ -302,7 +302,7 @@ def test_a_placeholder_stands_in_and_is_healed_where_failures_do_not_abort(
         assert healed.outcome is Outcome.PLACEHOLDER_REPLACED
         assert kinds_of(database) == [
             (SummaryKind.PLACEHOLDER, "superseded"),
-            (SummaryKind.HEALED, "live"),
+            (SummaryKind.PLACEHOLDER_REPLACED, "live"),
         ]
         assert GuardName.COOLDOWN not in it.place.guards()
         assert it.place.job() is None

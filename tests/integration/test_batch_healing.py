@@ -46,7 +46,7 @@ def test_a_placeholder_waits_for_its_real_summary_for_as_long_as_it_takes(
         assert again.outcome is Outcome.FAILED
         job = place.job()
         assert job is not None
-        assert (job.trigger, job.state.value) == (Trigger.HEAL, "due")
+        assert (job.trigger, job.state.value) == (Trigger.REPLACE_PLACEHOLDER, "due")
         # An open breaker keeps some of them from asking.
         assert job.tries == len(model.requests) - asked
     assert waits[0] == pytest.approx(30_000, abs=SLACK_MS)
@@ -59,7 +59,7 @@ def test_a_placeholder_waits_for_its_real_summary_for_as_long_as_it_takes(
     while (job := place.job()) is not None:
         place.pass_by(max(0, job.run_at - place.time()))
         place.work()
-    assert summaries(place) == [("placeholder", "superseded"), ("healed", "live")]
+    assert summaries(place) == [("placeholder", "superseded"), ("placeholder_replaced", "live")]
 
 
 def test_a_real_summary_may_be_larger_than_the_placeholder_and_is_made_of_the_originals(
@@ -146,7 +146,7 @@ def test_a_pass_that_changes_nothing_leaves_the_placeholder_to_be_healed(
     assert outcome(place, trigger).outcome in (Outcome.SUPPRESSED, Outcome.NOTHING_DUE)
     job = place.job()
     assert job is not None
-    assert (job.trigger, job.state.value) == (Trigger.HEAL, "due")
+    assert (job.trigger, job.state.value) == (Trigger.REPLACE_PLACEHOLDER, "due")
     place.pass_by(place.wait_ms())
     assert [one.outcome for one in place.work()] == [Outcome.PLACEHOLDER_REPLACED]
     assert place.job() is None

@@ -90,14 +90,14 @@ def test_parts_that_were_answered_are_not_asked_again_after_a_crash(
 ) -> None:
     replies = Counter[str]()
 
-    def reach(point: str) -> None:
+    def failpoint(point: str) -> None:
         replies[point] += 1
         if replies["replied"] == 3:
             raise Killed
 
     narrow.ask(Trigger.AFTER_RESPONSE)
     with pytest.raises(Killed):
-        narrow.work(reach=reach)
+        narrow.work(failpoint=failpoint)
     assert rows_of(narrow.database, "SELECT count(*) FROM answers") == [(2,)]
     narrow.rescue()
     (done,) = narrow.work()
@@ -114,8 +114,8 @@ def test_a_worker_that_stops_ends_between_two_parts_and_leaves_the_rest_to_the_n
 ) -> None:
     narrow.ask(Trigger.AFTER_RESPONSE)
     ((job,),) = rows_of(narrow.database, "SELECT id FROM jobs")
-    with narrow.process() as shop:
-        worked = work(replace(shop, stopping=lambda: len(model.requests) >= 2), job)
+    with narrow.process() as context:
+        worked = work(replace(context, stopping=lambda: len(model.requests) >= 2), job)
     assert isinstance(worked, Worked)
     assert [one.outcome for one in worked.passes] == [Outcome.HANDED_BACK]
     assert rows_of(narrow.database, "SELECT state, attempt, tries FROM jobs") == [("due", 0, 0)]

@@ -47,11 +47,11 @@ def between(place: Workplace, point: str, act: Act) -> Callable[[str], None]:
     """Do something when the job reaches a point for the first time."""
     waiting = [act]
 
-    def reach(reached: str) -> None:
+    def failpoint(reached: str) -> None:
         if reached == point and waiting:
             waiting.pop()(place)
 
-    return reach
+    return failpoint
 
 
 def rewind_the_last_turn(place: Workplace) -> Any:
@@ -70,7 +70,7 @@ def test_a_plan_on_another_view_is_stale_and_made_again(
     act: Act, point: str, place: Workplace, model: ModelServer
 ) -> None:
     place.ask(Trigger.AFTER_RESPONSE)
-    first, second = place.work(reach=between(place, point, act))
+    first, second = place.work(failpoint=between(place, point, act))
     assert first.outcome is Outcome.STALE
     assert second.outcome is Outcome.COMPACTED
     assert [one.outcome for one in place.tries()] == ["stale", "compacted"]
@@ -84,7 +84,9 @@ def test_turns_that_are_appended_meanwhile_make_nothing_stale(
     place: Workplace, model: ModelServer
 ) -> None:
     place.ask(Trigger.AFTER_RESPONSE)
-    (done,) = place.work(reach=between(place, "answered", lambda p: say(p.session, range(16, 20))))
+    (done,) = place.work(
+        failpoint=between(place, "answered", lambda p: say(p.session, range(16, 20)))
+    )
     assert done.outcome is Outcome.COMPACTED
     assert positions(place) == [0, 1, 2, *range(55, 80)]
     assert len(model.requests) == 1
@@ -96,7 +98,7 @@ def test_an_undo_meanwhile_makes_automatic_passes_wait_for_the_next_turn(
     compact(place)
     say(place.session, range(16, 24))
     place.ask(Trigger.AFTER_RESPONSE)
-    first, second = place.work(reach=between(place, "answered", lambda p: p.session.undo()))
+    first, second = place.work(failpoint=between(place, "answered", lambda p: p.session.undo()))
     assert first.outcome is Outcome.STALE
     assert (second.outcome, second.reason) == (
         Outcome.SUPPRESSED,
@@ -114,14 +116,14 @@ def test_a_job_whose_plans_are_always_stale_lets_other_work_go_first(
 ) -> None:
     windows = iter(range(120_000, 0, -1))
 
-    def reach(point: str) -> None:
+    def failpoint(point: str) -> None:
         if point == "answered":
             with place.now.write() as connection:
                 sessions.lock(connection, place.session.key)
                 sessions.declare_window(connection, place.session.key, next(windows))
 
     place.ask(Trigger.AFTER_RESPONSE)
-    assert [one.outcome for one in place.work(reach=reach)] == [Outcome.STALE] * 5
+    assert [one.outcome for one in place.work(failpoint=failpoint)] == [Outcome.STALE] * 5
     job = place.job()
     assert job is not None
     assert (job.state.value, job.attempt, job.tries) == ("due", 0, 0)
@@ -140,7 +142,7 @@ def test_a_worker_that_lost_its_job_writes_nothing_and_its_answer_is_used(
 
     before = dump(place.database)
     place.ask(Trigger.AFTER_RESPONSE)
-    (lost,) = place.work(reach=between(place, "answered", take_away))
+    (lost,) = place.work(failpoint=between(place, "answered", take_away))
     assert lost.outcome is Outcome.HANDED_BACK
     after = dump(place.database)
     assert {table for table in after if after[table] != before[table]} == {
@@ -198,13 +200,13 @@ class Scenario:
         place.ask(self.trigger)
         return place
 
-    def go_on(self, place: Workplace, model: ModelServer, reach: Callable[[str], None]) -> None:
+    def go_on(self, place: Workplace, model: ModelServer, failpoint: Callable[[str], None]) -> None:
         """Work until nothing is left; the model answers as soon as a placeholder stands."""
         while (job := place.job()) is not None:
-            if job.trigger == Trigger.HEAL:
+            if job.trigger == Trigger.REPLACE_PLACEHOLDER:
                 model.always(Good())
             place.pass_by(max(0, job.run_at - place.time()))
-            place.work(reach=reach)
+            place.work(failpoint=failpoint)
 
 
 SCENARIOS = {
@@ -259,18 +261,18 @@ def check_crashes(name: str, database: Database, model: ModelServer) -> None:
         emptied(database)
         left = [number]
 
-        def reach(_: str, left: list[int] = left) -> None:
+        def failpoint(_: str, left: list[int] = left) -> None:
             left[0] -= 1
             if left[0] == -1:
                 raise Killed
 
         with scenario.begin(database, model) as place:
             with pytest.raises(Killed):
-                scenario.go_on(place, model, reach)
+                scenario.go_on(place, model, failpoint)
             assert place.session.counted() == place.session.live_rows()
             in_vain = scenario.fails and not place.tries()
             place.rescue()
-            scenario.go_on(place, model, reach)
+            scenario.go_on(place, model, failpoint)
         assert whole(database) == end, f"killed at {point} ({number})"
         # Only an answer that was not stored yet is asked for again.
         again = sum((Counter(prompts(model)) - asked).values())
@@ -296,9 +298,9 @@ def test_a_worker_that_stops_gives_the_job_back_untouched(
     place: Workplace, model: ModelServer
 ) -> None:
     place.ask(Trigger.AFTER_RESPONSE)
-    with place.process() as shop:
+    with place.process() as context:
         (job,) = rows_of(place.database, "SELECT id FROM jobs")
-        worked = work(replace(shop, stopping=lambda: True), job[0])
+        worked = work(replace(context, stopping=lambda: True), job[0])
     assert isinstance(worked, Worked)
     assert [one.outcome for one in worked.passes] == [Outcome.HANDED_BACK]
     assert rows_of(place.database, "SELECT state, attempt, tries FROM jobs") == [("due", 0, 0)]

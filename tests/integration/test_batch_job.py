@@ -381,7 +381,9 @@ OPEN_TURN = {
 
 
 @SQLITE
-@pytest.mark.parametrize("trigger", [one for one in Trigger if one is not Trigger.HEAL])
+@pytest.mark.parametrize(
+    "trigger", [one for one in Trigger if one is not Trigger.REPLACE_PLACEHOLDER]
+)
 def test_closed_groups_of_an_open_turn_are_for_some_triggers_only(
     trigger: Trigger, database: Database, model: ModelServer
 ) -> None:

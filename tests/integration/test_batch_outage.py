@@ -26,7 +26,7 @@ from tests.play import Play, playing
 from tests.stored_session import later
 from workers.policy.failures import RetryPolicy
 from workers.policy.triggers import BATCH_QUEUE, RULES, Trigger
-from workers.runtime.context import Workshop
+from workers.runtime.context import WorkerContext
 from workers.runtime.jobs import Worked, work
 from workers.settings import AuxiliarySettings, Settings, SettingsSource
 from workers.summariser.breaker import RECHECK_CLOSED_MS
@@ -56,7 +56,7 @@ def outage(url: str, model: ModelServer) -> Iterator[tuple[Play, Settings]]:
     """A play whose summariser is `model`, behind the breaker that all workers share."""
     with playing(url, retry=RetryPolicy(), **SMALL) as play:
         endpoint = SummariserSettings(model="m", base_url=model.base_url)
-        now = play.shop.settings.current()
+        now = play.context.settings.current()
         yield play, now.model_copy(update={"auxiliary": AuxiliarySettings(compression=endpoint)})
 
 
@@ -71,36 +71,36 @@ def due_sessions(play: Play, trigger: Trigger, count: int) -> list[Session]:
     play.work_off()
     for session in opened:
         with play.database.write() as connection:
-            jobs.make_due(
+            jobs.enqueue(
                 connection,
                 play.database,
                 session.key,
                 kind=JobKind.BATCH,
                 queue=BATCH_QUEUE,
                 trigger=trigger,
-                strength=RULES[trigger].strength,
+                priority=RULES[trigger].priority,
             )
     return opened
 
 
-def work_at_once(shop: Workshop, due: list[int]) -> list[Worked]:
+def work_at_once(context: WorkerContext, due: list[int]) -> list[Worked]:
     with ThreadPoolExecutor(THREADS) as pool:
-        return [done for done in pool.map(partial(work, shop), due) if isinstance(done, Worked)]
+        return [done for done in pool.map(partial(work, context), due) if isinstance(done, Worked)]
 
 
 def due_now(database: Database) -> list[int]:
     with database.write() as connection:
-        found = jobs.ring_due(connection, database, again_after_ms=-1, limit=1000)
+        found = jobs.notify_due(connection, database, again_after_ms=-1, limit=1000)
     return [job.id for job in found if job.kind is JobKind.BATCH]
 
 
 @contextmanager
-def worker_at(play: Play, settings: Settings, passed_ms: int) -> Iterator[Workshop]:
+def worker_at(play: Play, settings: Settings, passed_ms: int) -> Iterator[WorkerContext]:
     """A new process, so many milliseconds later by the database's clock."""
     database = later(play.database, passed_ms)
     source = SettingsSource.fixed(settings)
     summariser = FollowingSummariser(source, {}, SharedGate(database))
-    yield replace(play.shop, database=database, settings=source, summariser=summariser)
+    yield replace(play.context, database=database, settings=source, summariser=summariser)
     summariser.close()
 
 
@@ -120,18 +120,18 @@ def test_a_hundred_sessions_send_ten_requests_in_a_long_outage_and_are_all_serve
         # Whenever somebody may ask, everybody looks; later on those that would look first.
         passed_ms, looks = 0, 0
         while passed_ms < OUTAGE_MS:
-            with worker_at(play, settings, passed_ms) as shop:
-                due = due_now(shop.database)
+            with worker_at(play, settings, passed_ms) as context:
+                due = due_now(context.database)
                 looking = due if looks < 2 * SESSIONS else due[: 3 * THREADS]
-                looks += len(work_at_once(shop, looking))
-                passed_ms += max(pause_ms(shop.database), RECHECK_CLOSED_MS) + SLACK_MS
+                looks += len(work_at_once(context, looking))
+                passed_ms += max(pause_ms(context.database), RECHECK_CLOSED_MS) + SLACK_MS
         assert looks > 3 * SESSIONS
         assert 3 <= len(model.requests) <= MOST_REQUESTS
 
         model.always(Good())
         while play.rows("SELECT 1 FROM jobs WHERE kind = 'batch' AND state = 'due'"):
-            with worker_at(play, settings, passed_ms) as shop:
-                work_at_once(shop, due_now(shop.database))
+            with worker_at(play, settings, passed_ms) as context:
+                work_at_once(context, due_now(context.database))
             passed_ms += MINUTE_MS
             assert passed_ms < 2 * OUTAGE_MS
         for session in sessions:
@@ -146,13 +146,13 @@ def test_sessions_over_an_error_fold_at_once_while_the_breaker_is_open(
     model.always(Status(503))
     with outage(sqlite_url, model) as (play, settings):
         sessions = due_sessions(play, Trigger.CONTEXT_OVERFLOW, 20)
-        with worker_at(play, settings, 0) as shop:
-            for job in due_now(shop.database):
-                work(shop, job)
+        with worker_at(play, settings, 0) as context:
+            for job in due_now(context.database):
+                work(context, job)
         # Those that asked before the third failure try once more; nobody asks any more.
-        with worker_at(play, settings, 10_000) as shop:
-            for job in due_now(shop.database):
-                work(shop, job)
+        with worker_at(play, settings, 10_000) as context:
+            for job in due_now(context.database):
+                work(context, job)
         assert len(model.requests) == 3
         for session in sessions:
             markers = [row for row in play.view(session) if row.kind.is_marker]

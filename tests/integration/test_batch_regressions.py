@@ -82,4 +82,4 @@ def test_a_placeholder_over_a_good_summary_and_little_else_is_healed(database: D
         stage.work_off()
         assert kinds(stage) == [("batch", "superseded"), ("placeholder", "live")]
         stage.recover()
-        assert kinds(stage)[-1] == ("healed", "live")
+        assert kinds(stage)[-1] == ("placeholder_replaced", "live")

@@ -75,7 +75,7 @@ class Outage:
     def let_rings_count_as_lost(self) -> None:
         """Let half a minute pass for what was rung for."""
         with self.database.write() as connection:
-            connection.execute(sql("UPDATE jobs SET rung_at = rung_at - 30000"))
+            connection.execute(sql("UPDATE jobs SET notified_at = notified_at - 30000"))
 
     def check_all_is_done(self, *workers: Child) -> None:
         """Everything is worked off, nothing was asked twice, and the programs run on."""

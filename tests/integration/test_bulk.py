@@ -30,7 +30,7 @@ from tests.model_server import ModelServer
 from tests.processes import Processes
 from tests.stored_jobs import AGAIN_MS, LEASE_MS, Worker
 from tests.stored_session import StoredSession
-from workers.runtime.context import Workshop
+from workers.runtime.context import WorkerContext
 from workers.runtime.jobs import Worked, work_next
 from workers.scans.reconcile import reconcile
 from workers.settings import Settings, SettingsSource, WorkerSettings
@@ -47,16 +47,16 @@ def worker(database: Database) -> Worker:
 def bulk(database: Database, count: int, **more: Any) -> list[DueJob]:
     """That many sessions, each with a bulk job that is due."""
     return [
-        StoredSession.create(database, f"bulk-{number}").make_due(
+        StoredSession.create(database, f"bulk-{number}").enqueue(
             JobKind.BATCH, **{"queue": BULK_QUEUE, "trigger": "recompact", **more}
         )
         for number in range(count)
     ]
 
 
-def ring(worker: Worker) -> list[DueJob]:
+def notify(worker: Worker) -> list[DueJob]:
     with worker.database.write() as connection:
-        return jobs.ring_bulk(connection, worker.database, at_once=AT_ONCE)
+        return jobs.notify_bulk(connection, worker.database, at_once=AT_ONCE)
 
 
 def is_due(worker: Worker) -> bool:
@@ -71,35 +71,37 @@ def test_the_queue_of_bulk_work_is_that_of_re_compaction() -> None:
 def test_a_few_are_rung_for_and_each_that_ends_lets_the_next_one_in(worker: Worker) -> None:
     due = bulk(worker.database, 6)
     assert is_due(worker)
-    assert ring(worker) == due[:AT_ONCE]
+    assert notify(worker) == due[:AT_ONCE]
     assert not is_due(worker)
-    assert ring(worker) == []
+    assert notify(worker) == []
     claims = [worker.take(job) for job in due[:AT_ONCE]]
     # Those that run are under way as well.
-    assert ring(worker) == []
+    assert notify(worker) == []
     worker.finish(claims[0])
-    assert ring(worker) == [due[3]]
+    assert notify(worker) == [due[3]]
     worker.release(claims[1], delay_ms=60_000)
-    worker.bury(claims[2])
+    worker.dead_letter(claims[2])
     assert is_due(worker)
-    assert ring(worker) == due[4:]
+    assert notify(worker) == due[4:]
     assert not is_due(worker)
 
 
 def test_the_usual_rings_are_not_for_them_but_for_those_that_were_lost(worker: Worker) -> None:
     due = bulk(worker.database, 4)
-    live = StoredSession.create(worker.database, "live").make_due()
-    assert worker.ring() == [live]
-    assert ring(worker) == due[:AT_ONCE]
+    live = StoredSession.create(worker.database, "live").enqueue()
+    assert worker.notify() == [live]
+    assert notify(worker) == due[:AT_ONCE]
     late = worker.after(AGAIN_MS)
-    assert sorted(job.id for job in late.ring()) == sorted(job.id for job in (*due[:AT_ONCE], live))
+    assert sorted(job.id for job in late.notify()) == sorted(
+        job.id for job in (*due[:AT_ONCE], live)
+    )
 
 
 def test_owners_are_served_in_turn_whoever_has_more_and_came_first(worker: Worker) -> None:
     database = worker.database
     due = {
         owner: [
-            StoredSession.create(database, f"{number}", owner=owner).make_due(
+            StoredSession.create(database, f"{number}", owner=owner).enqueue(
                 JobKind.BATCH, queue=BULK_QUEUE, trigger="recompact"
             )
             for number in range(count)
@@ -109,7 +111,7 @@ def test_owners_are_served_in_turn_whoever_has_more_and_came_first(worker: Worke
     served: list[DueJob] = []
     for _ in range(13):
         with database.write() as connection:
-            (job,) = jobs.ring_bulk(connection, database, at_once=1)
+            (job,) = jobs.notify_bulk(connection, database, at_once=1)
         served.append(job)
         worker.finish(worker.take(job))
     turns = [due["few"][0], due["many"][0], due["one"][0], due["few"][1]]
@@ -118,16 +120,16 @@ def test_owners_are_served_in_turn_whoever_has_more_and_came_first(worker: Worke
 
 def test_a_worker_that_dies_does_not_keep_its_place(worker: Worker) -> None:
     due = bulk(worker.database, 4)
-    for job in ring(worker):
+    for job in notify(worker):
         worker.take(job)
     late = worker.after(LEASE_MS + 1)
     assert late.rescue() == AT_ONCE
-    assert [job.id for job in ring(late)] == [due[3].id, *[job.id for job in due[:2]]]
+    assert [job.id for job in notify(late)] == [due[3].id, *[job.id for job in due[:2]]]
 
 
 def test_a_session_rings_for_its_bulk_job_when_it_is_its_turn(worker: Worker) -> None:
     first, *_, last = bulk(worker.database, AT_ONCE + 1)
-    ring(worker)
+    notify(worker)
     keys = dict(rows_of(worker.database, "SELECT id, session_key FROM jobs"))
     assert worker.due_in(keys[first.id]) == [first]
     assert worker.due_in(keys[last.id]) == []
@@ -135,12 +137,12 @@ def test_a_session_rings_for_its_bulk_job_when_it_is_its_turn(worker: Worker) ->
 
 def test_what_a_person_asks_for_takes_a_bulk_job_over_at_once(worker: Worker) -> None:
     (*_, last) = bulk(worker.database, AT_ONCE + 1)
-    ring(worker)
+    notify(worker)
     keys = dict(rows_of(worker.database, "SELECT id, session_key FROM jobs"))
     session = StoredSession(worker.database, keys[last.id])
-    asked = session.make_due(JobKind.BATCH, queue="batch", trigger="manual", strength=70)
+    asked = session.enqueue(JobKind.BATCH, queue="batch", trigger="manual", priority=70)
     assert asked.id == last.id
-    assert worker.ring() == [asked]
+    assert worker.notify() == [asked]
 
 
 def test_a_paused_queue_rings_for_none(worker: Worker) -> None:
@@ -148,37 +150,37 @@ def test_a_paused_queue_rings_for_none(worker: Worker) -> None:
     with worker.database.write() as connection:
         queue_states.pause(connection, worker.database, [BULK_QUEUE])
     assert not is_due(worker)
-    assert ring(worker) == []
+    assert notify(worker) == []
     with worker.database.write() as connection:
         queue_states.resume(connection, [BULK_QUEUE])
-    assert len(ring(worker)) == 2
+    assert len(notify(worker)) == 2
 
 
 def test_many_reconcilers_together_ring_for_no_more(worker: Worker) -> None:
     due = bulk(worker.database, 20)
-    rung = succeeded(at_once([lambda: ring(worker)] * 8))
-    assert sorted(job.id for jobs_of_one in rung for job in jobs_of_one) == sorted(
+    notified = succeeded(at_once([lambda: notify(worker)] * 8))
+    assert sorted(job.id for jobs_of_one in notified for job in jobs_of_one) == sorted(
         job.id for job in due[:AT_ONCE]
     )
 
 
 def test_all_are_worked_in_the_end_and_none_beside_their_places(database: Database) -> None:
     settings = Settings(database_url=url_of(database), worker=WorkerSettings(bulk_at_once=AT_ONCE))
-    shop = Workshop(database, SettingsSource.fixed(settings), LocalSummariser())
+    context = WorkerContext(database, SettingsSource.fixed(settings), LocalSummariser())
     bulk(database, 10)
-    rings, worked = deque(reconcile(shop)), 0
-    while rings:
-        assert len(rings) <= AT_ONCE
+    notifications, worked = deque(reconcile(context)), 0
+    while notifications:
+        assert len(notifications) <= AT_ONCE
         # Nothing else rings meanwhile.
-        assert reconcile(shop) == []
-        done = work_next(shop, rings.popleft().id)
+        assert reconcile(context) == []
+        done = work_next(context, notifications.popleft().id)
         assert isinstance(done, Worked)
         worked += 1
-        rings.extend(done.due)
+        notifications.extend(done.due)
     assert worked == 10
     assert rows_of(database, "SELECT DISTINCT state FROM jobs") == [("done",)]
     with counted(database) as work:
-        assert reconcile(shop) == []
+        assert reconcile(context) == []
     assert work.rows_written == 0
 
 
@@ -234,11 +236,11 @@ def test_while_anything_else_is_to_be_worked_one_bulk_job_is_under_way(
     database: Database, worker: Worker
 ) -> None:
     settings = Settings(database_url=url_of(database), worker=WorkerSettings(bulk_at_once=AT_ONCE))
-    shop = Workshop(database, SettingsSource.fixed(settings), LocalSummariser())
+    context = WorkerContext(database, SettingsSource.fixed(settings), LocalSummariser())
     bulk(database, 5)
-    live = StoredSession.create(database, "live").make_due()
-    assert [job.queue for job in reconcile(shop)].count(BULK_QUEUE) == 1
+    live = StoredSession.create(database, "live").enqueue()
+    assert [job.queue for job in reconcile(context)].count(BULK_QUEUE) == 1
     claim = worker.take(live)
-    assert reconcile(shop) == []
+    assert reconcile(context) == []
     worker.finish(claim)
-    assert [job.queue for job in reconcile(shop)] == [BULK_QUEUE] * (AT_ONCE - 1)
+    assert [job.queue for job in reconcile(context)] == [BULK_QUEUE] * (AT_ONCE - 1)

@@ -214,7 +214,7 @@ def test_passes_that_were_taken_back_and_failures_are_shown(gateway: Gateway, ur
         assert record is not None
         key = record.key
         guards.put(connection, database, key, GuardName.ENDPOINT_FAILURES, count=3)
-        jobs.make_due(
+        jobs.enqueue(
             connection, database, key, kind=jobs.JobKind.TURN, queue="turns", trigger="turn"
         )
         connection.exec_driver_sql("UPDATE jobs SET run_at = run_at + 601000 WHERE state = 'due'")

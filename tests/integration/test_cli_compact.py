@@ -381,7 +381,7 @@ def test_a_terminal_without_the_key_can_leave_the_work_to_those_that_have_it(
 def test_a_job_that_a_worker_has_is_waited_for(url: str, session: Session) -> None:
     settings = Settings.model_validate({"database_url": url, "compression": DESK})
     source, told = SettingsSource.fixed(settings), Remarks()
-    with stored(url) as database, open_worker(database, source, {}, Event()) as shop:
+    with stored(url) as database, open_worker(database, source, {}, Event()) as context:
         with database.read() as connection:
             record = sessions.fetch(connection, session.key)
         asked, others = ask(database, record, CompactionOptions(), source, notify=False)
@@ -389,7 +389,7 @@ def test_a_job_that_a_worker_has_is_waited_for(url: str, session: Session) -> No
         elsewhere = Worker(database, "elsewhere")
         claim = elsewhere.claim(asked.job_id)
         assert claim is not None
-        here = Thread(target=work_here, args=(shop, asked, told, Event()))
+        here = Thread(target=work_here, args=(context, asked, told, Event()))
         here.start()
         wait_until(lambda: bool(told.remarks), "the person is told who works")
         assert here.is_alive()
@@ -419,7 +419,7 @@ def test_a_failure_tells_its_class_the_placeholder_and_how_long_automatic_passes
     assert "`afterturn undo desk`" in ended.out
     job = batch_job(url)
     assert job is not None
-    assert job.trigger == Trigger.HEAL
+    assert job.trigger == Trigger.REPLACE_PLACEHOLDER
 
 
 def test_a_session_that_must_not_be_folded_is_told_to_be_unchanged(
@@ -448,11 +448,11 @@ def test_an_attempt_that_may_be_repeated_is_repeated_here(url: str, session: Ses
         )
         source = SettingsSource.fixed(settings)
         server.fail_next(Status(503), Status(429, retry_after="0"))
-        with stored(url) as database, open_worker(database, source, {}, Event()) as shop:
+        with stored(url) as database, open_worker(database, source, {}, Event()) as context:
             with database.read() as connection:
                 record = sessions.fetch(connection, session.key)
             asked, _ = ask(database, record, CompactionOptions(), source, notify=False)
-            hasty = replace(shop, retry=RetryPolicy(base_seconds=0.0, longest_seconds=0.0))
+            hasty = replace(context, retry=RetryPolicy(base_seconds=0.0, longest_seconds=0.0))
             work_here(hasty, asked, told, Event())
             result = read_result(database, asked)
         assert len(server.requests) == 3
@@ -503,7 +503,7 @@ def test_a_placeholder_goes_on_waiting_when_a_person_gives_up(
         assert child.wait(bound(60)) == Exit.INTERRUPTED
     job = batch_job(url)
     assert job is not None
-    assert job.trigger == Trigger.HEAL
+    assert job.trigger == Trigger.REPLACE_PLACEHOLDER
 
 
 def test_on_every_kind_of_database_the_commands_tell_the_same(

@@ -16,7 +16,7 @@ from tests.gateways import assistant, url_of, user
 from tests.stored_jobs import Worker
 from tests.stored_session import StoredSession
 from workers.policy.failures import RetryPolicy
-from workers.runtime.context import Workshop
+from workers.runtime.context import WorkerContext
 from workers.runtime.jobs import Crashed, work
 from workers.settings import Settings, SettingsSource
 from workers.summariser.extractive.local import LocalSummariser
@@ -39,9 +39,9 @@ def session(database: Database) -> StoredSession:
 
 def died(session: StoredSession, kind: JobKind = JobKind.TURN, **more: Any) -> int:
     """Make a job due in the session and let it fail for good; gives its number."""
-    due: DueJob = session.make_due(kind, **more)
+    due: DueJob = session.enqueue(kind, **more)
     worker = Worker(session.database)
-    worker.bury(worker.take(due))
+    worker.dead_letter(worker.take(due))
     return due.id
 
 
@@ -68,8 +68,10 @@ def test_a_job_that_crashed_in_a_worker_is_shown_with_its_frames_and_without_a_w
 
     settings = SettingsSource.fixed(Settings(database_url=url_of(database)))
     patience = RetryPolicy(base_seconds=0.0, longest_seconds=0.0)
-    shop = Workshop(database, settings, LocalSummariser(), retry=patience, reach=break_off)
-    ends = [work(shop, job) for _ in range(3)]
+    context = WorkerContext(
+        database, settings, LocalSummariser(), retry=patience, failpoint=break_off
+    )
+    ends = [work(context, job) for _ in range(3)]
     assert [isinstance(end, Crashed) and end.dead for end in ends] == [False, False, True]
     shown = invoke("dead", "show", str(job))
     assert shown.code == Exit.OK
@@ -137,7 +139,7 @@ def test_a_job_that_is_not_dead_is_named_and_then_nothing_is_done(
     command: str, database: Database, session: StoredSession
 ) -> None:
     dead = died(session)
-    due = session.make_due()
+    due = session.enqueue()
     ended = invoke("dead", command, str(dead), str(due.id), "999999")
     assert ended.code == Exit.NOT_FOUND
     assert f"job {due.id} is not dead but due; job 999999 does not exist" in ended.err

@@ -145,10 +145,12 @@ def test_a_placeholder_a_breaker_and_the_next_try_are_told(
         assert len(server.requests) == 3
         route = f"small at 127.0.0.1:{server.port}"
     assert [one["kind"] for one in document["summaries"]] == ["placeholder"]
-    assert [one["trigger"] for one in document["open_jobs"] if one["kind"] == "batch"] == ["heal"]
+    assert [one["trigger"] for one in document["open_jobs"] if one["kind"] == "batch"] == [
+        "replace_placeholder"
+    ]
     [model] = document["summarisers"]
     assert (model["route"], model["state"]["is_open"]) == (route, True)
-    heal = triggers(document)["heal"]
+    heal = triggers(document)["replace_placeholder"]
     assert heal["due"] is True
     assert heal["held_by"]["reason"] == "the summariser is down (auth)"
     assert "Shown: a placeholder, made without a model" in shown

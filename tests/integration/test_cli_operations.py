@@ -25,7 +25,7 @@ from tests.stored_jobs import Worker
 from tests.stored_session import StoredSession
 from tests.waiting import bound
 from tests.workplace import desk
-from workers.runtime.context import Workshop
+from workers.runtime.context import WorkerContext
 from workers.runtime.jobs import Worked, work_next
 from workers.scans.reconcile import reconcile
 from workers.settings import SettingsSource, load_settings
@@ -52,41 +52,45 @@ def database(database: Database, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 
 @pytest.fixture
-def shop(database: Database) -> Workshop:
-    return Workshop(database, SettingsSource.fixed(load_settings()), LocalSummariser())
+def context(database: Database) -> WorkerContext:
+    return WorkerContext(database, SettingsSource.fixed(load_settings()), LocalSummariser())
 
 
-def work_off(shop: Workshop) -> None:
-    while due := reconcile(shop):
-        rings = list(due)
-        while rings:
-            done = work_next(shop, rings.pop(0).id)
+def work_off(context: WorkerContext) -> None:
+    while due := reconcile(context):
+        notifications = list(due)
+        while notifications:
+            done = work_next(context, notifications.pop(0).id)
             if isinstance(done, Worked):
-                rings.extend(done.due)
+                notifications.extend(done.due)
 
 
-def compacted(shop: Workshop, session_id: str = "old", **facts: Any) -> StoredSession:
+def compacted(context: WorkerContext, session_id: str = "old", **facts: Any) -> StoredSession:
     """A session of the airline desk that was compacted because a person asked."""
-    session = desk(shop.database, session_id=session_id, owner="local", **facts)
-    with Gateway(shop.settings.current(), database=shop.database, actor="ada@host") as gateway:
+    session = desk(context.database, session_id=session_id, owner="local", **facts)
+    with Gateway(
+        context.settings.current(), database=context.database, actor="ada@host"
+    ) as gateway:
         gateway.compact(session_id)
-    work_off(shop)
+    work_off(context)
     return session
 
 
 # --- status ----------------------------------------------------------------------------------
 
 
-def test_status_tells_what_is_up_and_what_is_stuck(database: Database, shop: Workshop) -> None:
+def test_status_tells_what_is_up_and_what_is_stuck(
+    database: Database, context: WorkerContext
+) -> None:
     seen = invoke("status", "--json")
     assert seen.code == Exit.FAILED
     found = {one["check"]: one for one in seen.document["findings"]}
     assert found["schedule"]["status"] == "warn"
     assert found["database"]["status"] == found["jobs"]["status"] == "ok"
-    compacted(shop)
+    compacted(context)
     worker = Worker(database)
     stuck = desk(database, session_id="stuck")
-    worker.bury(worker.take(stuck.make_due(JobKind.MICRO, queue="micro")))
+    worker.dead_letter(worker.take(stuck.enqueue(JobKind.MICRO, queue="micro")))
     told = invoke("status")
     assert told.code == Exit.FAILED
     for words in ("1 compacted", "1 job given up", "afterturn dead list", "recompact", "last hour"):
@@ -99,9 +103,11 @@ def test_status_tells_what_is_up_and_what_is_stuck(database: Database, shop: Wor
 # --- runs ------------------------------------------------------------------------------------
 
 
-def test_runs_are_listed_of_one_session_or_of_all_and_by_what_came_of_them(shop: Workshop) -> None:
-    compacted(shop, "a")
-    compacted(shop, "b")
+def test_runs_are_listed_of_one_session_or_of_all_and_by_what_came_of_them(
+    context: WorkerContext,
+) -> None:
+    compacted(context, "a")
+    compacted(context, "b")
     found = invoke("runs", "--json").document["runs"]
     assert [(one["session"], one["outcome"], one["trigger"]) for one in found] == [
         ("a", "compacted", "manual"),
@@ -120,11 +126,13 @@ def test_runs_are_listed_of_one_session_or_of_all_and_by_what_came_of_them(shop:
     assert invoke("runs", "--since", "soon").code == Exit.USAGE
 
 
-def test_runs_of_other_owners_are_shown_only_when_they_are_asked_for(shop: Workshop) -> None:
-    session = desk(shop.database, session_id="theirs", owner="eve")
-    with Gateway(shop.settings.current(), owner="eve", database=shop.database) as gateway:
+def test_runs_of_other_owners_are_shown_only_when_they_are_asked_for(
+    context: WorkerContext,
+) -> None:
+    session = desk(context.database, session_id="theirs", owner="eve")
+    with Gateway(context.settings.current(), owner="eve", database=context.database) as gateway:
         gateway.compact("theirs")
-    work_off(shop)
+    work_off(context)
     assert session.record().passes == 1
     assert invoke("runs", "--json").document["runs"] == []
     assert len(invoke("runs", "--all-owners", "--json").document["runs"]) == 1
@@ -136,18 +144,20 @@ def test_runs_of_other_owners_are_shown_only_when_they_are_asked_for(shop: Works
 
 
 def test_who_asked_who_did_it_and_who_took_it_back_are_in_the_trail(
-    database: Database, shop: Workshop
+    database: Database, context: WorkerContext
 ) -> None:
-    session = compacted(shop)
+    session = compacted(context)
     assert invoke("undo", "old").code == Exit.OK
-    with Gateway(shop.settings.current(), database=database, actor="telegram gateway") as gateway:
+    with Gateway(
+        context.settings.current(), database=database, actor="telegram gateway"
+    ) as gateway:
         gateway.rewind("old")
     assert invoke("guards", "clear", "old").code == Exit.OK
     assert invoke("queues", "pause", "batch", "--reason", "an upgrade").code == Exit.OK
     assert invoke("queues", "resume", "batch").code == Exit.OK
     worker = Worker(database)
-    dead = worker.take(session.make_due(JobKind.MICRO, queue="micro"))
-    worker.bury(dead)
+    dead = worker.take(session.enqueue(JobKind.MICRO, queue="micro"))
+    worker.dead_letter(dead)
     assert invoke("dead", "drop", str(dead.job_id)).code == Exit.OK
     entries = invoke("audit", "--json").document["entries"]
     assert [one["action"] for one in entries] == [
@@ -225,9 +235,9 @@ class Links(HTMLParser):
 
 
 def test_a_report_tells_what_was_saved_and_writes_a_page_that_fetches_nothing(
-    shop: Workshop, tmp_path: Path
+    context: WorkerContext, tmp_path: Path
 ) -> None:
-    session = compacted(shop, title="<b>Flights & more</b>")
+    session = compacted(context, title="<b>Flights & more</b>")
     session.append([{"role": "user", "content": "And?"}, {"role": "assistant", "content": "Yes."}])
     one = invoke("report", "old", "--json").document
     assert (one["passes"], one["batch_passes"], one["turns"]) == (1, 0, 17)
@@ -266,7 +276,7 @@ def test_a_report_without_history_says_so(database: Database, tmp_path: Path) ->
 
 
 def test_old_sessions_come_in_and_are_compacted_by_a_run(
-    database: Database, shop: Workshop, tmp_path: Path
+    database: Database, context: WorkerContext, tmp_path: Path
 ) -> None:
     whole = [row.message for row in desk(database, session_id="model").view()]
     path = tmp_path / "old.jsonl"
@@ -288,7 +298,7 @@ def test_old_sessions_come_in_and_are_compacted_by_a_run(
     assert invoke("recompact", "stop").code == Exit.USAGE
     assert "resume" in invoke("recompact", "show").out
     assert invoke("recompact", "resume", "--detach").code == Exit.OK
-    work_off(shop)
+    work_off(context)
     done = invoke("recompact", "watch", "--json")
     assert done.code == Exit.OK
     assert done.document["outcomes"] == {"compacted": 3}
@@ -307,7 +317,7 @@ def test_old_sessions_come_in_and_are_compacted_by_a_run(
 
 
 def test_ctrl_c_stops_a_run_and_says_how_it_goes_on(
-    database: Database, shop: Workshop, processes: Processes, tmp_path: Path
+    database: Database, context: WorkerContext, processes: Processes, tmp_path: Path
 ) -> None:
     old = [desk(database, session_id=f"s{number}", owner="local") for number in range(3)]
     environment = {
@@ -321,12 +331,12 @@ def test_ctrl_c_stops_a_run_and_says_how_it_goes_on(
     assert "afterturn recompact resume" in child.output
     assert "Traceback" not in child.output
     assert rows_of(database, "SELECT state FROM bulk_runs") == [("stopped",)]
-    work_off(shop)
+    work_off(context)
     assert all(one.record().passes == 0 for one in old)
 
 
 def test_a_run_whose_terminal_is_killed_goes_on_by_the_workers(
-    database: Database, shop: Workshop, processes: Processes, tmp_path: Path
+    database: Database, context: WorkerContext, processes: Processes, tmp_path: Path
 ) -> None:
     old = [desk(database, session_id=f"s{number}", owner="local") for number in range(3)]
     environment = {
@@ -336,7 +346,7 @@ def test_a_run_whose_terminal_is_killed_goes_on_by_the_workers(
     child = processes.python("-m", "afterturn", "recompact", "--yes", env=environment)
     child.wait_for(": 0 of 3 sessions")
     child.kill()
-    work_off(shop)
+    work_off(context)
     assert rows_of(database, "SELECT state FROM bulk_runs") == [("done",)]
     assert all(one.record().passes == 1 for one in old)
 

@@ -59,12 +59,12 @@ def test_every_queue_is_shown_with_what_waits_there(
     database: Database, session: StoredSession
 ) -> None:
     worker = Worker(database)
-    session.make_due(queue=TURNS)
+    session.enqueue(queue=TURNS)
     changed(database, "UPDATE jobs SET run_at = run_at - 90000")
     other, third = (StoredSession.create(database, name) for name in ("a", "b"))
-    other.make_due(queue=TURNS, delay_ms=3_600_000)
-    worker.take(other.make_due(JobKind.MICRO, queue=MICRO))
-    worker.bury(worker.take(third.make_due(JobKind.MICRO, queue=MICRO)))
+    other.enqueue(queue=TURNS, delay_ms=3_600_000)
+    worker.take(other.enqueue(JobKind.MICRO, queue=MICRO))
+    worker.dead_letter(worker.take(third.enqueue(JobKind.MICRO, queue=MICRO)))
     found = queues()
     assert tuple(found) == QUEUES
     turns, micro = found[TURNS], found[MICRO]
@@ -89,7 +89,7 @@ def test_a_paused_queue_says_since_when_and_why(database: Database) -> None:
 def test_queues_of_a_newer_version_are_shown_too(
     database: Database, session: StoredSession
 ) -> None:
-    session.make_due(queue="dreams")
+    session.enqueue(queue="dreams")
     assert queues()["dreams"]["due"] == 1
 
 
@@ -120,7 +120,7 @@ def test_a_broker_that_does_not_answer_is_told_and_jobs_are_shown_all_the_same(
 ) -> None:
     monkeypatch.setattr("afterturn.broker.SECONDS", 1.0)
     monkeypatch.setenv("BROKER_URL", own_redis.url.replace("://", "://:hunter2@"))
-    session.make_due(queue=TURNS)
+    session.enqueue(queue=TURNS)
     if hangs:
         own_redis.pause()
     else:
@@ -176,7 +176,7 @@ class Nothing:
 
 
 def test_an_idle_deployment_is_drained_at_once(database: Database, session: StoredSession) -> None:
-    session.make_due()
+    session.enqueue()
     ended = invoke("queues", "drain", "--json")
     assert ended.document == {"drained": True, "running": 0, "waiting": 1}
     assert paused(database) == sorted(QUEUES)
@@ -188,7 +188,7 @@ def test_draining_waits_until_the_last_job_has_ended(
 ) -> None:
     worker = Worker(database)
     claims = [
-        worker.take(one.make_due()) for one in (session, StoredSession.create(database, "other"))
+        worker.take(one.enqueue()) for one in (session, StoredSession.create(database, "other"))
     ]
     progress = Nothing()
 
@@ -205,7 +205,7 @@ def test_a_claim_that_was_under_way_when_the_queues_were_paused_is_waited_for(
     database: Database, session: StoredSession
 ) -> None:
     worker = Worker(database)
-    due = session.make_due()
+    due = session.enqueue()
     looks: list[str] = []
 
     def pass_by(_seconds: float) -> None:
@@ -223,7 +223,7 @@ def test_a_job_whose_worker_is_gone_does_not_hold_up_a_drain_for_ever(
     database: Database, session: StoredSession
 ) -> None:
     worker = Worker(database)
-    claim = worker.take(session.make_due())
+    claim = worker.take(session.enqueue())
     afterwards = later(database, LEASE_MS)
     assert wait_until_idle(afterwards, Nothing(), seconds=None, sleep=lambda _: None) == 0
     assert worker.job(claim.job_id).state is JobState.DUE
@@ -232,7 +232,7 @@ def test_a_job_whose_worker_is_gone_does_not_hold_up_a_drain_for_ever(
 def test_a_drain_that_takes_too_long_fails_and_leaves_the_queues_paused(
     database: Database, session: StoredSession
 ) -> None:
-    Worker(database).take(session.make_due())
+    Worker(database).take(session.enqueue())
     ended = invoke("queues", "drain", "--timeout", "0")
     assert ended.code == Exit.FAILED
     assert "1 job still running after 0 s" in ended.err
@@ -243,7 +243,7 @@ def test_a_drain_that_takes_too_long_fails_and_leaves_the_queues_paused(
 def test_ctrl_c_leaves_the_queues_paused_and_says_so(
     database: Database, session: StoredSession, processes: Processes
 ) -> None:
-    Worker(database).take(session.make_due())
+    Worker(database).take(session.enqueue())
     child = processes.python(
         "-m", "afterturn", "queues", "drain", env={"DATABASE_URL": url_of(database)}
     )

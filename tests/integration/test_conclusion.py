@@ -54,11 +54,11 @@ def scene(url: str, redis_url: str) -> Iterator[tuple[Play, Celery, ModelServer,
         summariser = OpenAISummariser(
             model="test-model", base_url=model.base_url, api_key="", poll_seconds=0.01
         )
-        with playing(url, summariser=summariser, reach=points, **COMPRESSION) as play:
+        with playing(url, summariser=summariser, failpoint=points, **COMPRESSION) as play:
             session = play.gateway.open_session("s", context_window=128_000)
             for number in range(16):
                 play.say(session, Turn(turn(number), [None] * 4))
-            app = make_app(redis_url, lambda: play.shop)
+            app = make_app(redis_url, lambda: play.context)
             try:
                 yield play, app, model, points
             finally:
@@ -77,7 +77,7 @@ def run(app: Celery, name: str, **facts: Any) -> tuple[str, str]:
     return done.state, str(done.result)
 
 
-def rings(url: str, queue: str) -> list[str]:
+def notifications(url: str, queue: str) -> list[str]:
     with redis.Redis.from_url(url) as client:
         return [json.loads(text)["headers"]["task"] for text in client.lrange(queue, 0, -1)]
 
@@ -91,13 +91,13 @@ def test_a_finished_job_succeeds_says_what_was_done_and_rings_for_what_follows(
             "SUCCESS",
             "due: micro",
         )
-        assert rings(redis_url, "micro") == [ABSORB]
+        assert notifications(redis_url, "micro") == [ABSORB]
         state, said = run(app, ABSORB, job_id=job(play), session=1, trigger="micro", new_fact=1)
         assert (state, said) == ("SUCCESS", "absorbed 6, nothing_due 1")
         # Whoever comes late has nothing to do.
         assert run(app, FINALIZE, job_id=first) == ("SUCCESS", "already taken")
         assert run(app, FINALIZE, job_id=10**6) == ("SUCCESS", "already taken")
-        assert rings(redis_url, "micro") == [ABSORB]
+        assert notifications(redis_url, "micro") == [ABSORB]
 
 
 def test_a_try_that_will_be_repeated_is_a_retry_that_sends_no_message(
@@ -105,14 +105,14 @@ def test_a_try_that_will_be_repeated_is_a_retry_that_sends_no_message(
 ) -> None:
     with scene(sqlite_url, redis_url) as (play, app, model, _):
         run(app, FINALIZE, job_id=job(play))
-        waiting = rings(redis_url, "micro")
+        waiting = notifications(redis_url, "micro")
         model.always(Status(500))
         state, said = run(app, ABSORB, job_id=job(play))
         assert state == "RETRY"
         assert "server_error" in said
         # The row waits; a message with a countdown would be lost or repeated. What is due at
         # once, as here without a wait between tries, is rung for.
-        assert rings(redis_url, "micro") == [*waiting, ABSORB]
+        assert notifications(redis_url, "micro") == [*waiting, ABSORB]
 
 
 def test_a_crash_is_a_retry_until_it_is_a_failure_and_neither_quotes_anything(
@@ -131,9 +131,9 @@ def test_a_crash_is_a_retry_until_it_is_a_failure_and_neither_quotes_anything(
 
 def test_the_reconciler_rings_for_what_nobody_rang_for(sqlite_url: str, redis_url: str) -> None:
     with scene(sqlite_url, redis_url) as (play, app, _, _):
-        assert rings(redis_url, "turns") == []
+        assert notifications(redis_url, "turns") == []
         assert run(app, RECONCILE) == ("SUCCESS", "1")
-        assert rings(redis_url, "turns") == [FINALIZE]
+        assert notifications(redis_url, "turns") == [FINALIZE]
         # Once in half a minute, however many ask.
         assert run(app, RECONCILE) == ("SUCCESS", "0")
         assert job(play) == 1
@@ -151,7 +151,7 @@ theirs = shop()
 with theirs.database.write() as connection:
     connection.exec_driver_sql("UPDATE sessions SET turns = turns + 1")
 assert (theirs.database is mine.database) == (child != 0)
-assert (theirs.holder == mine.holder) == (child != 0)
+assert (theirs.lease_owner == mine.lease_owner) == (child != 0)
 if child:
     assert os.waitpid(child, 0)[1] == 0
     print("both worked", end="")
@@ -179,7 +179,7 @@ def test_from_the_task_to_the_commit_it_is_six_frames_at_most(
             if point == "before-commit" and "absorb" in names:
                 depths.append(names[names.index("absorb") :].index("commit"))
 
-        measured = make_app(redis_url, lambda: replace(play.shop, reach=measure))
+        measured = make_app(redis_url, lambda: replace(play.context, failpoint=measure))
         try:
             run(measured, FINALIZE, job_id=job(play))
             run(measured, ABSORB, job_id=job(play))

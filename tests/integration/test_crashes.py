@@ -96,7 +96,7 @@ def playing_with(
     model: ModelServer,
     *,
     offset_ms: int = 0,
-    reach: Callable[[str], None] = lambda _: None,
+    failpoint: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Play]:
     """A play on `url` whose summariser is the real client of `model`."""
     summariser = OpenAISummariser(
@@ -104,7 +104,7 @@ def playing_with(
     )
     try:
         with playing(
-            url, summariser=summariser, offset_ms=offset_ms, reach=reach, **COMPRESSION
+            url, summariser=summariser, offset_ms=offset_ms, failpoint=failpoint, **COMPRESSION
         ) as play:
             yield play
     finally:
@@ -112,7 +112,7 @@ def playing_with(
 
 
 @contextmanager
-def desk(url: str, reach: Callable[[str], None] = lambda _: None) -> Iterator[Desk]:
+def desk(url: str, failpoint: Callable[[str], None] = lambda _: None) -> Iterator[Desk]:
     """Sixteen turns were said and the turn job was worked; now the micro job is due."""
     with ModelServer() as model, playing_with(url, model) as before:
         session = before.gateway.open_session("desk", context_window=128_000)
@@ -121,7 +121,7 @@ def desk(url: str, reach: Callable[[str], None] = lambda _: None) -> Iterator[De
         assert before.work_one() is not None
         ((job, kind),) = rows_of(before.database, "SELECT id, kind FROM jobs WHERE state = 'due'")
         assert kind == JobKind.MICRO
-        with playing_with(url, model, reach=reach) as play:
+        with playing_with(url, model, failpoint=failpoint) as play:
             yield Desk(url, play, session, model, job)
 
 
@@ -183,7 +183,7 @@ def test_a_worker_killed_at_any_point_leaves_a_whole_state_and_the_next_one_fini
         stored = rows_of(scene.database, "SELECT count(*) FROM answers") == [(1,)]
         assert stored == (point in ("answered", "before-commit"))
         # Its lease holds: nobody else works the job, and turns do not wait for it.
-        assert isinstance(work(scene.play.shop, scene.job), NotClaimed)
+        assert isinstance(work(scene.play.context, scene.job), NotClaimed)
         finish_later(scene)
         check_end(scene, undisturbed)
         # Only an answer that came but was not stored yet is asked for once more.
@@ -240,16 +240,16 @@ def test_a_commit_that_fails_changes_nothing_and_the_next_delivery_completes_it(
     connections = Connections()
     failures = [1]
 
-    def reach(point: str) -> None:
+    def failpoint(point: str) -> None:
         if point == "before-commit" and failures:
             failures.pop()
             connections.break_all()
 
-    with desk(url_of(database), reach) as scene:
+    with desk(url_of(database), failpoint) as scene:
         connections.watch(scene.database)
         before = contents(database)
         with pytest.raises(DatabaseUnavailable):
-            work(scene.play.shop, scene.job)
+            work(scene.play.context, scene.job)
         assert not failures
         assert changed(before, contents(database)) == {"jobs", "answers"}
         assert sum(scene.asked().values()) == 1
@@ -263,14 +263,14 @@ def test_an_answer_that_comes_while_the_database_restarts_is_kept_and_not_paid_f
 ) -> None:
     starting: list[Thread] = []
 
-    def reach(point: str) -> None:
+    def failpoint(point: str) -> None:
         if point == "replied" and not starting:
             own_postgres.stop()
             starting.append(Thread(target=own_postgres.start))
             starting[0].start()
 
-    with desk(own_postgres.url, reach) as scene:
-        outcome = work(scene.play.shop, scene.job)
+    with desk(own_postgres.url, failpoint) as scene:
+        outcome = work(scene.play.context, scene.job)
         starting[0].join()
         assert isinstance(outcome, Worked)
         assert {one.outcome for one in outcome.passes} == {Outcome.ABSORBED, Outcome.NOTHING_DUE}
@@ -283,13 +283,13 @@ def test_a_job_that_raises_is_tried_three_times_and_then_dead_with_its_trace_but
 ) -> None:
     said = turn(1)[0]["content"]
 
-    def reach(point: str) -> None:
+    def failpoint(point: str) -> None:
         if point == "planned":
             raise RuntimeError(said)
 
-    with desk(url_of(database), reach) as scene:
+    with desk(url_of(database), failpoint) as scene:
         before = contents(database)
-        outcomes = [work(scene.play.shop, scene.job) for _ in range(3)]
+        outcomes = [work(scene.play.context, scene.job) for _ in range(3)]
         assert all(isinstance(outcome, Crashed) for outcome in outcomes)
         assert [outcome.dead for outcome in outcomes if isinstance(outcome, Crashed)] == [
             False,
@@ -319,10 +319,10 @@ def worked_while_the_model_thinks(
 ) -> Iterator[list[Worked]]:
     """Work the job in a thread; the block runs while the model holds its first answer back."""
     done: list[Worked] = []
-    shop = replace(scene.play.shop, stopping=stopping)
+    context = replace(scene.play.context, stopping=stopping)
 
     def run() -> None:
-        outcome = work(shop, scene.job)
+        outcome = work(context, scene.job)
         assert isinstance(outcome, Worked)
         done.append(outcome)
 

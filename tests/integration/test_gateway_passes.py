@@ -145,7 +145,7 @@ def test_the_worker_pushes_what_it_tells(database: Database, redis_url: str) -> 
         gateway_on(url_of(database), broker_url=redis_url) as ear,
         listening(ear, poll_seconds=SLOW_POLL) as heard,
     ):
-        app = make_app(redis_url, lambda: play.shop)
+        app = make_app(redis_url, lambda: play.context)
         wait_until(lambda: subscribers(redis_url, "local") == 1, "the subscription")
         assert play.gateway.preflight(session).pending
         ((job,),) = play.rows("SELECT id FROM jobs WHERE kind = 'batch'")

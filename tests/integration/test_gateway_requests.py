@@ -64,7 +64,7 @@ class TestHygiene:
             session = grown(gateway, 500, rows=10)
             hold(database, session, GuardName.COOLDOWN, hold_ms=300_000)
             with database.write() as connection:
-                micro = jobs.make_due(
+                micro = jobs.enqueue(
                     connection,
                     database,
                     session.key,
@@ -76,7 +76,7 @@ class TestHygiene:
                     connection,
                     database,
                     micro.id,
-                    holder="h",
+                    lease_owner="h",
                     lease_ms=60_000,
                     deadline_ms=60_000,
                 )

@@ -29,7 +29,7 @@ class Down(LocalSummariser):
 def heal_jobs(play: Play, session: Session) -> list[JobRecord]:
     with play.database.read() as connection:
         found = job_records.open_jobs(connection, session.key)
-    return [job for job in found if job.trigger == Trigger.HEAL]
+    return [job for job in found if job.trigger == Trigger.REPLACE_PLACEHOLDER]
 
 
 def test_undo_and_rewind_make_a_placeholder_that_they_bring_back_due_to_be_healed(
@@ -49,7 +49,7 @@ def test_undo_and_rewind_make_a_placeholder_that_they_bring_back_due_to_be_heale
         assert len(heal_jobs(play, session)) == 1
 
         play.database = later(play.database, HOUR_MS)
-        play.shop = replace(play.shop, database=play.database, summariser=LocalSummariser())
+        play.context = replace(play.context, database=play.database, summariser=LocalSummariser())
         (healed,) = play.work_off()
         assert healed.passes[0].outcome is Outcome.PLACEHOLDER_REPLACED
         assert not heal_jobs(play, session)
@@ -60,7 +60,7 @@ def test_undo_and_rewind_make_a_placeholder_that_they_bring_back_due_to_be_heale
         # The undo holds automatic passes until the next turn; then it is healed again.
         play.say(session, Turn(turn(30), [None] * 4))
         play.database = later(play.database, HOUR_MS)
-        play.shop = replace(play.shop, database=play.database)
+        play.context = replace(play.context, database=play.database)
         assert any(
             o.outcome is Outcome.PLACEHOLDER_REPLACED
             for worked in play.work_off()

@@ -16,7 +16,7 @@ from tests.decisions import SMALL, Case
 from tests.gateways import contents, url_of
 from tests.play import Play, playing
 from tests.waiting import wait_until
-from workers.runtime.context import Workshop
+from workers.runtime.context import WorkerContext
 from workers.runtime.jobs import Worked, work
 from workers.summariser.contract import Reply, SummaryRequest
 from workers.summariser.extractive.local import LocalSummariser
@@ -35,7 +35,7 @@ class HangingSummariser(LocalSummariser):
         return super().summarise(request, stop)
 
 
-class HastyWorkshop(Workshop):
+class HastyWorkshop(WorkerContext):
     """One whose leases last a moment and whose jobs may take hardly longer."""
 
     @property
@@ -64,9 +64,9 @@ def test_its_job_goes_to_another_worker_and_what_it_says_later_is_not_heard(play
     assert case.decide() == {"micro": "micro"}
     ((job,),) = play.rows("SELECT id FROM jobs WHERE kind = 'micro'")
     hanging = HangingSummariser()
-    shop = HastyWorkshop(play.database, play.shop.settings, hanging)
+    context = HastyWorkshop(play.database, play.context.settings, hanging)
     said: list[object] = []
-    hung = threading.Thread(target=lambda: said.append(work(shop, job)), daemon=True)
+    hung = threading.Thread(target=lambda: said.append(work(context, job)), daemon=True)
     hung.start()
     assert hanging.asked.wait(180)
 
@@ -75,7 +75,7 @@ def test_its_job_goes_to_another_worker_and_what_it_says_later_is_not_heard(play
     assert play.rows("SELECT state, attempt, fence FROM jobs WHERE kind = 'micro'") == [
         (JobState.DUE, 1, 1)
     ]
-    other = work(play.shop, job)
+    other = work(play.context, job)
     assert isinstance(other, Worked)
     assert other.passes[0].outcome is Outcome.ABSORBED
     before = contents(play.database)

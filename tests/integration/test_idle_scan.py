@@ -38,7 +38,7 @@ def later(database: Database, ms: int, **settings: Any) -> Iterator[Play]:
 def idle_jobs(database: Database) -> list[tuple[Any, ...]]:
     return rows_of(
         database,
-        "SELECT queue, strength, state FROM jobs WHERE kind = 'batch' AND trigger = 'idle'",
+        "SELECT queue, priority, state FROM jobs WHERE kind = 'batch' AND trigger = 'idle'",
     )
 
 
@@ -54,9 +54,9 @@ def test_a_session_is_compacted_when_it_was_idle_for_as_long_as_configured(
 ) -> None:
     spoken(database)
     with later(database, HOUR - MINUTE) as play:
-        assert scan_idle(play.shop) == IdleScan()
+        assert scan_idle(play.context) == IdleScan()
     with later(database, HOUR) as play:
-        assert scan_idle(play.shop) == IdleScan(checked=1, enqueued=1)
+        assert scan_idle(play.context) == IdleScan(checked=1, enqueued=1)
         assert idle_jobs(database) == [("recompact", 5, "due")]
         (worked,) = play.work_off()
         assert [one.outcome for one in worked.passes] == [Outcome.COMPACTED]
@@ -65,24 +65,24 @@ def test_a_session_is_compacted_when_it_was_idle_for_as_long_as_configured(
 def test_it_is_looked_at_once_until_it_was_active_again(database: Database) -> None:
     spoken(database)
     with later(database, HOUR) as play:
-        assert scan_idle(play.shop).enqueued == 1
+        assert scan_idle(play.context).enqueued == 1
         play.work_off()
     for hours in (2, 3, 100):
         with later(database, hours * HOUR) as play:
-            assert scan_idle(play.shop) == IdleScan()
+            assert scan_idle(play.context) == IdleScan()
     with later(database, 100 * HOUR) as play:
         Case(play).say(12)
         play.work_off()
-        assert scan_idle(play.shop) == IdleScan()
+        assert scan_idle(play.context) == IdleScan()
     with later(database, 101 * HOUR) as play:
-        assert scan_idle(play.shop).enqueued == 1
+        assert scan_idle(play.context).enqueued == 1
 
 
 def test_a_small_one_is_looked_at_once_and_left_alone(database: Database) -> None:
     spoken(database, turns=1)
     with later(database, HOUR) as play:
-        assert scan_idle(play.shop) == IdleScan(checked=1)
-        assert scan_idle(play.shop) == IdleScan()
+        assert scan_idle(play.context) == IdleScan(checked=1)
+        assert scan_idle(play.context) == IdleScan()
     assert idle_jobs(database) == []
 
 
@@ -92,9 +92,9 @@ def test_nothing_is_looked_at_while_it_is_switched_off(
 ) -> None:
     spoken(database)
     with later(database, HOUR, **settings) as play:
-        assert scan_idle(play.shop) == IdleScan()
+        assert scan_idle(play.context) == IdleScan()
     with later(database, HOUR) as play:
-        assert scan_idle(play.shop).enqueued == 1
+        assert scan_idle(play.context).enqueued == 1
 
 
 def test_a_session_that_rests_after_a_failure_is_looked_at_again(database: Database) -> None:
@@ -103,10 +103,10 @@ def test_a_session_that_rests_after_a_failure_is_looked_at_again(database: Datab
         case = Case(play)
         case.put(GuardName.COOLDOWN, hold_ms=10 * MINUTE)
         with counted(play.database) as work:
-            assert scan_idle(play.shop) == IdleScan(checked=1)
+            assert scan_idle(play.context) == IdleScan(checked=1)
         assert work.rows_written == 0
     with later(database, HOUR + 10 * MINUTE) as play:
-        assert scan_idle(play.shop).enqueued == 1
+        assert scan_idle(play.context).enqueued == 1
 
 
 @pytest.mark.parametrize("column", ["ended_at", "archived_at"])
@@ -117,21 +117,21 @@ def test_a_session_that_has_ended_is_left_alone_until_it_goes_on(
     with database.write() as connection:
         connection.execute(sql(f"UPDATE sessions SET {column} = active_at"))
     with later(database, HOUR) as play:
-        assert scan_idle(play.shop) == IdleScan()
+        assert scan_idle(play.context) == IdleScan()
         with database.write() as connection:
             connection.execute(sql(f"UPDATE sessions SET {column} = NULL"))
-        assert scan_idle(play.shop).enqueued == 1
+        assert scan_idle(play.context).enqueued == 1
 
 
 def test_a_pass_that_waited_until_somebody_came_back_does_nothing(database: Database) -> None:
     spoken(database)
     with later(database, HOUR) as play:
-        assert scan_idle(play.shop).enqueued == 1
+        assert scan_idle(play.context).enqueued == 1
         play.say(play.gateway.open_session("s"), Turn(turn(99), []))
         outcomes = [one for worked in play.work_off() for one in worked.passes]
         assert [one.outcome for one in outcomes] == [Outcome.SUPPRESSED]
     with later(database, 2 * HOUR) as play:
-        assert scan_idle(play.shop).enqueued == 1
+        assert scan_idle(play.context).enqueued == 1
 
 
 def test_a_session_that_comes_back_while_it_is_looked_at_is_not_taken_for_looked_at(
@@ -146,7 +146,7 @@ def test_a_session_that_comes_back_while_it_is_looked_at_is_not_taken_for_looked
         with play.database.write() as connection:
             scheduling.note_idle_look(connection, page)
     with later(database, 2 * HOUR) as play:
-        assert scan_idle(play.shop).enqueued == 1
+        assert scan_idle(play.context).enqueued == 1
 
 
 def many(database: Database, count: int, *, tokens: int = 200_000) -> None:
@@ -166,8 +166,8 @@ def many(database: Database, count: int, *, tokens: int = 200_000) -> None:
 def test_more_than_a_page_is_looked_at_longest_idle_first(database: Database) -> None:
     many(database, 450)
     with later(database, 0) as play:
-        assert scan_idle(play.shop) == IdleScan(450, 450)
-        assert scan_idle(play.shop) == IdleScan()
+        assert scan_idle(play.context) == IdleScan(450, 450)
+        assert scan_idle(play.context) == IdleScan()
     keys = rows_of(database, "SELECT session_key FROM jobs ORDER BY id LIMIT 200")
     oldest = 'SELECT "key" FROM sessions ORDER BY active_at, "key" LIMIT 200'
     assert {key for (key,) in keys} == {key for (key,) in rows_of(database, oldest)}
@@ -181,8 +181,8 @@ def test_those_that_rest_do_not_hide_those_behind_them(database: Database) -> No
         with database.write() as connection:
             for key in resting:
                 guards.put(connection, database, key, GuardName.COOLDOWN, hold_ms=HOUR)
-        assert scan_idle(play.shop) == IdleScan(checked=450, enqueued=200)
-        assert scan_idle(play.shop) == IdleScan(checked=250)
+        assert scan_idle(play.context) == IdleScan(checked=450, enqueued=200)
+        assert scan_idle(play.context) == IdleScan(checked=250)
 
 
 def test_while_much_bulk_work_waits_none_is_added(database: Database) -> None:
@@ -204,10 +204,10 @@ def test_while_much_bulk_work_waits_none_is_added(database: Database) -> None:
             )
         )
     with later(database, 0) as play:
-        assert scan_idle(play.shop) == IdleScan()
+        assert scan_idle(play.context) == IdleScan()
         with database.write() as connection:
             connection.execute(sql("DELETE FROM jobs WHERE id = (SELECT min(id) FROM jobs)"))
-        assert scan_idle(play.shop).enqueued == 3
+        assert scan_idle(play.context).enqueued == 3
 
 
 def test_nothing_to_look_at_takes_no_write_lock(database: Database) -> None:
@@ -215,6 +215,6 @@ def test_nothing_to_look_at_takes_no_write_lock(database: Database) -> None:
         Case(play).say(12)
         play.work_off()
         with counted(play.database) as work:
-            assert scan_idle(play.shop) == IdleScan()
+            assert scan_idle(play.context) == IdleScan()
         assert work.rows_written == 0
         assert not work.writes

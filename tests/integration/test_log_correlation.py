@@ -88,13 +88,13 @@ def test_a_crash_is_one_line_with_its_class_and_when_it_is_tried_again(
         if point == "decided":
             raise KeyError(CANARY)
 
-    with playing(sqlite_url, reach=burst) as play:
+    with playing(sqlite_url, failpoint=burst) as play:
         session = play.gateway.open_session("s")
         for _ in range(3):
             play.say(session, Turn(turn(1), [None] * 4))
             with play.database.write() as connection:
-                [job] = jobs.ring_due(connection, play.database, again_after_ms=-1, limit=1)
-            assert isinstance(work(play.shop, job.id), Crashed)
+                [job] = jobs.notify_due(connection, play.database, again_after_ms=-1, limit=1)
+            assert isinstance(work(play.context, job.id), Crashed)
     crashes = [line for line in lines(caplog) if line["event"] == LogEvent.RUN_CRASHED]
     assert [(line["error"], line["dead"]) for line in crashes] == [
         ("KeyError", False), ("KeyError", False), ("KeyError", True),
@@ -108,7 +108,7 @@ def test_a_job_that_somebody_else_has_is_told_by_its_run(
 ) -> None:
     with playing(sqlite_url) as play:
         stored = StoredSession.create(play.database)
-        claim = Worker(play.database).take(stored.make_due(JobKind.MICRO))
+        claim = Worker(play.database).take(stored.enqueue(JobKind.MICRO))
         log_discarded(logging.getLogger("tests"), claim)
     [line] = lines(caplog)
     assert (line["run"], line["session"]) == (claim.run, "s")

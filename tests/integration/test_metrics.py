@@ -32,7 +32,7 @@ from tests.gateways import rows_of, url_of
 from tests.stored_jobs import Worker
 from tests.stored_session import StoredSession, later
 from workers.conversation.tokens import count_tries
-from workers.runtime.context import Workshop
+from workers.runtime.context import WorkerContext
 from workers.scans.retention import delete_expired
 from workers.settings import RetentionSettings, Settings, SettingsSource
 from workers.summariser.extractive.local import LocalSummariser
@@ -167,9 +167,9 @@ def test_queues_guards_leases_and_lag_are_those_of_now(
 ) -> None:
     held, lost, ill = (StoredSession.create(database, name) for name in ("held", "lost", "ill"))
     worker = Worker(database)
-    worker.take(held.make_due(JobKind.BATCH))
-    worker.take(lost.make_due(JobKind.BATCH))
-    waiting = session.make_due(JobKind.TURN)
+    worker.take(held.enqueue(JobKind.BATCH))
+    worker.take(lost.enqueue(JobKind.BATCH))
+    waiting = session.enqueue(JobKind.TURN)
     with database.write() as connection:
         guards.put(connection, database, ill.key, GuardName.COOLDOWN, hold_ms=60_000)
         guards.put(connection, database, ill.key, GuardName.POOR_PASSES, count=2, hold_ms=60_000)
@@ -219,7 +219,7 @@ def test_counters_never_shrink_when_records_are_deleted(
         database_url=url_of(database), retention=RetentionSettings(attempts_days=30)
     )
     at = later(database, 31 * DAY)
-    gone = delete_expired(Workshop(at, SettingsSource.fixed(settings), LocalSummariser()))
+    gone = delete_expired(WorkerContext(at, SettingsSource.fixed(settings), LocalSummariser()))
     assert gone.attempts == 3
     after = scraped(database)
     counters = [metric.name for metric in METRICS if metric.type is Type.COUNTER]

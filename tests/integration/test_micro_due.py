@@ -38,7 +38,7 @@ def test_what_the_count_rules_out_in_real_sessions_their_rows_rule_out_too(
 ) -> None:
     seen: Counter[tuple[bool, bool]] = Counter()
     with playing(database_url, **SMALL) as play:
-        settings = play.shop.settings.current().compression
+        settings = play.context.settings.current().compression
         for session_id, talked in islice(real_sessions(name), SESSIONS):
             session = play.gateway.open_session(session_id, context_window=1_000_000)
             for number, said in enumerate(islice(turns_of(talked), TURNS)):
@@ -56,7 +56,7 @@ def test_what_the_count_rules_out_in_real_sessions_their_rows_rule_out_too(
 
 def left_undone(play: Play, session: Session) -> bool:
     """Whether a pass is due that the next turn would not have found for a reason of its own."""
-    settings = play.shop.settings.current().compression
+    settings = play.context.settings.current().compression
     with play.database.read() as connection:
         state = read_state(connection, play.database, session.key)
         due = why_nothing_due(connection, state, settings) is None
@@ -88,7 +88,7 @@ def unabsorbed(play: Play, session: Session) -> int:
 def least(play: Play, session: Session) -> int:
     with play.database.read() as connection:
         record = sessions.fetch(connection, session.key)
-    found = least_for_micro(record, play.shop.settings.current().compression)
+    found = least_for_micro(record, play.context.settings.current().compression)
     assert found is not None
     return found
 

@@ -134,13 +134,13 @@ def desk(url: str, model: ModelServer) -> Iterator[tuple[Play, Session]]:
 def in_a_hurry(play: Play, model: ModelServer) -> Iterator[None]:
     """Wait for the model a moment only. What answers well is not asked in such a hurry: a busy
     machine may take longer than that."""
-    calm = play.shop
+    calm = play.context
     with asking(model, first_byte_seconds=1.0, idle_seconds=0.4, total_seconds=2.0) as hurried:
-        play.shop = replace(calm, summariser=hurried)
+        play.context = replace(calm, summariser=hurried)
         try:
             yield
         finally:
-            play.shop = calm
+            play.context = calm
 
 
 def _calmly(_play: Play, _model: ModelServer) -> AbstractContextManager[None]:
@@ -259,12 +259,12 @@ def behind_the_gate(play: Play, *models: ModelServer) -> FollowingSummariser:
 def test_while_the_breaker_is_open_the_job_waits_and_nothing_is_counted(sqlite_url: str) -> None:
     with ModelServer() as model, desk(sqlite_url, model) as (play, session):
         summariser = behind_the_gate(play, model)
-        play.shop = replace(play.shop, summariser=summariser)
+        play.context = replace(play.context, summariser=summariser)
         model.always(Status(503))
         micro_outcomes(play, 4)
         before = outages(play, session), attempts_of(play, session)
         assert (before[0], len(before[1]), len(model.requests)) == (3, 3, 3)
-        play.shop = replace(play.shop, retry=RetryPolicy())
+        play.context = replace(play.context, retry=RetryPolicy())
         (waits,) = micro_outcomes(play, 1)
         assert waits.outcome is Outcome.FAILED
         assert waits.error_class is ErrorClass.BREAKER_OPEN
@@ -278,7 +278,7 @@ def test_while_the_breaker_is_open_the_job_waits_and_nothing_is_counted(sqlite_u
         # The pause is over, and the model is well again.
         play.database = later(play.database, FIRST_OPEN_MS + 1)
         summariser = behind_the_gate(play, model)
-        play.shop = replace(play.shop, database=play.database, summariser=summariser)
+        play.context = replace(play.context, database=play.database, summariser=summariser)
         model.always(Good())
         assert micro_outcomes(play, 1)[0].outcome is Outcome.ABSORBED
         assert outages(play, session) == 0
@@ -290,7 +290,7 @@ def test_while_another_session_asks_a_model_in_doubt_the_job_waits_and_nothing_i
 ) -> None:
     with ModelServer() as model, desk(sqlite_url, model) as (play, session):
         summariser = behind_the_gate(play, model)
-        play.shop = replace(play.shop, summariser=summariser, retry=RetryPolicy())
+        play.context = replace(play.context, summariser=summariser, retry=RetryPolicy())
         gate = SharedGate(play.database)
         route = route_name("model-1", model.base_url)
         permit = gate.admit(route, Limits(), tokens=100, longest_seconds=600.0)
@@ -306,7 +306,7 @@ def test_while_another_session_asks_a_model_in_doubt_the_job_waits_and_nothing_i
         assert model.requests == []
         gate.answered(permit, used_tokens=None)
         play.database = later(play.database, RECHECK_CLOSED_MS)
-        play.shop = replace(play.shop, database=play.database)
+        play.context = replace(play.context, database=play.database)
         assert micro_outcomes(play, 1)[0].outcome is Outcome.ABSORBED
         summariser.close()
 
@@ -317,7 +317,7 @@ def test_an_attempt_counts_the_requests_to_every_model(
 ) -> None:
     with ModelServer() as down, ModelServer() as model, desk(sqlite_url, down) as (play, session):
         summariser = behind_the_gate(play, down, model)
-        play.shop = replace(play.shop, summariser=summariser)
+        play.context = replace(play.context, summariser=summariser)
         down.always(Status(503))
         model.always(behaviour)
         micro_outcomes(play, 2)
@@ -393,7 +393,7 @@ def test_a_cooldown_that_begins_while_a_job_waits_holds_it_back_until_it_ends(
                 play.database,
                 session.key,
                 GuardName.COOLDOWN,
-                subject=play.shop.summariser.fingerprint,
+                subject=play.context.summariser.fingerprint,
                 hold_ms=600_000,
             )
         assert all(one.outcome is Outcome.NOTHING_DUE for one in micro_outcomes(play, 2))

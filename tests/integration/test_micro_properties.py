@@ -49,7 +49,7 @@ class Watch:
         self.before: list[list[tuple[Any, ...]]] = []
         self.in_pass = False
 
-    def reach(self, point: str) -> None:
+    def failpoint(self, point: str) -> None:
         if point == "planned":
             assert self.play is not None
             assert self.session is not None
@@ -78,7 +78,9 @@ def watched(**compression: Any) -> Iterator[tuple[Play, Session, Watch]]:
     with (
         TemporaryDirectory() as folder,
         playing(
-            f"sqlite:///{Path(folder) / 'play.db'}", reach=watch.reach, **{**SMALL, **compression}
+            f"sqlite:///{Path(folder) / 'play.db'}",
+            failpoint=watch.failpoint,
+            **{**SMALL, **compression},
         ) as play,
     ):
         session = play.gateway.open_session("one", context_window=128_000)
@@ -102,8 +104,8 @@ def check_session(play: Play, session: Session, said: list[Turn]) -> list[Row]:
         record = sessions.fetch(connection, session.key)
     assert record.live_messages == len(view)
     assert record.live_tokens == sum(row.tokens for row in view)
-    threshold = session_threshold(record, play.shop.settings.current().compression)
-    numbers = region_rules(threshold, play.shop.settings.current().compression)
+    threshold = session_threshold(record, play.context.settings.current().compression)
+    numbers = region_rules(threshold, play.context.settings.current().compression)
     for marker in markers:
         place = view.index(marker)
         assert head_end(view, numbers) <= place < tail_start(view, numbers)
@@ -188,7 +190,7 @@ def test_a_backlog_is_worked_off_by_one_job(transcript: Transcript) -> None:
         play.work_off()
         check_session(play, session, turns)
         with play.database.read() as connection:
-            settings_now = play.shop.settings.current().compression
+            settings_now = play.context.settings.current().compression
             assert (
                 why_nothing_due(
                     connection, read_state(connection, play.database, session.key), settings_now

@@ -22,7 +22,7 @@ from tests.conversations import turn
 from tests.gateways import gateway_on, migrated, rows_of
 from tests.servers import RedisServer
 from tests.waiting import bound, wait_until
-from workers.runtime.context import Workshop
+from workers.runtime.context import WorkerContext
 from workers.scans.reconcile import NOTIFY_AGAIN_MS, reconcile
 from workers.settings import Settings, SettingsSource
 from workers.summariser.extractive.local import LocalSummariser
@@ -75,12 +75,12 @@ def notify_later(url: str, broker_url: str) -> int:
     """Notify what is due as the reconciler does once a notification counts as lost."""
     settings = Settings(database_url=url, broker_url=broker_url)
     later = open_database(url, offset_ms=NOTIFY_AGAIN_MS + 1000)
-    app = make_app(broker_url, lambda: shop)
-    shop = Workshop(
+    app = make_app(broker_url, lambda: context)
+    context = WorkerContext(
         database=later, settings=SettingsSource.fixed(settings), summariser=LocalSummariser()
     )
     try:
-        return publishing.notify(app, reconcile(shop))
+        return publishing.notify(app, reconcile(context))
     finally:
         app.close()
         later.close()
@@ -137,7 +137,7 @@ def test_without_a_broker_nothing_is_published_and_the_row_says_so(
 ) -> None:
     with gateway_on(sqlite_url) as gateway:
         gateway.finalize_turn(gateway.open_session("s"), turn(1))
-    assert rows_of(database, "SELECT state, rung_at FROM jobs") == [("due", None)]
+    assert rows_of(database, "SELECT state, notified_at FROM jobs") == [("due", None)]
 
 
 def test_a_broker_that_refuses_costs_the_gateway_nothing(

@@ -109,7 +109,7 @@ def test_while_summaries_rest_a_session_over_its_threshold_is_pruned(
         assert bool(talk.short()) is asks
         if asks:
             (trigger,) = talk.play.rows("SELECT trigger FROM jobs WHERE kind = 'prune'")
-            assert trigger == (PruneTrigger.HELD_BACK,)
+            assert trigger == (PruneTrigger.SUPPRESSED,)
             talk.check()
 
 
@@ -189,11 +189,11 @@ def test_a_batch_pass_clears_the_mark_and_reads_the_originals(database_url: str)
         talk.work_off()
         assert GuardName.PRUNE_MARK in talk.guards()
         read: list[str] = []
-        summarise = talk.play.shop.summariser.summarise
+        summarise = talk.play.context.summariser.summarise
 
         class Listening:
             def __getattr__(self, name: str) -> Any:
-                return getattr(talk.play.shop.summariser, name)
+                return getattr(talk.play.context.summariser, name)
 
             def summarise(self, request: Any, stop: Any) -> Any:
                 read.extend(one.text for one in request.passages)
@@ -201,9 +201,9 @@ def test_a_batch_pass_clears_the_mark_and_reads_the_originals(database_url: str)
 
         talk.gateway.compact(talk.session)
         with talk.database.write() as connection:
-            (due,) = jobs.ring_due(connection, talk.database, again_after_ms=-1, limit=1)
-        shop = replace(talk.play.shop, summariser=Listening())
-        assert isinstance(work(shop, due.id), Worked)
+            (due,) = jobs.notify_due(connection, talk.database, again_after_ms=-1, limit=1)
+        context = replace(talk.play.context, summariser=Listening())
+        assert isinstance(work(context, due.id), Worked)
         assert GuardName.PRUNE_MARK not in talk.guards()
         assert any(log(5)[:300] in text for text in read)
         assert not any("left out:" in text for text in read)
@@ -351,7 +351,7 @@ class TestWhileOthersWork:
                 changed.append(point)
                 talk.gateway.rewind(talk.session, turns=1)
 
-        with tool_talk(database_url, reach=change) as talk:
+        with tool_talk(database_url, failpoint=change) as talk:
             talk.say(*range(13))
             stale, done = talk.work_off()
             assert stale.outcome is Outcome.STALE
@@ -366,7 +366,7 @@ class TestWhileOthersWork:
                 said.append(point)
                 talk.say(12)
 
-        with tool_talk(database_url, reach=speak) as talk:
+        with tool_talk(database_url, failpoint=speak) as talk:
             talk.say(*range(12))
             (done,) = talk.work_off()
             assert done.outcome is Outcome.PRUNED
@@ -383,7 +383,7 @@ class TestWhileOthersWork:
                     connection,
                     talk.database,
                     job[0],
-                    holder="late",
+                    lease_owner="late",
                     lease_ms=60_000,
                     deadline_ms=60_000,
                 )
@@ -391,7 +391,7 @@ class TestWhileOthersWork:
             with talk.database.write() as connection:
                 sessions.lock(connection, talk.session.key)
                 assert jobs.fence_out(connection, talk.database, talk.session.key, JobKind.PRUNE)
-            report = run_passes(talk.play.shop, claim, prune_pass)
+            report = run_passes(talk.play.context, claim, prune_pass)
             assert report.results[-1].outcome is Outcome.HANDED_BACK
             assert talk.short() == []
 
@@ -406,7 +406,7 @@ class TestWhileOthersWork:
                 raise Killed
 
         armed: list[bool] = []
-        with tool_talk(database_url, reach=kill) as talk:
+        with tool_talk(database_url, failpoint=kill) as talk:
             talk.say(*range(12))
             talk.play.work_one()
             before = talk.record()
@@ -425,9 +425,9 @@ class TestWhileOthersWork:
         with tool_talk(sqlite_url) as talk:
             talk.say(*range(12))
             talk.play.work_one()
-            shop = replace(talk.play.shop, stopping=lambda: True)
+            context = replace(talk.play.context, stopping=lambda: True)
             (job,) = talk.play.rows("SELECT id FROM jobs WHERE kind = 'prune'")
-            done = work(shop, job[0])
+            done = work(context, job[0])
             assert isinstance(done, Worked)
             assert [one.outcome for one in done.passes] == [Outcome.HANDED_BACK]
             assert talk.work_off()

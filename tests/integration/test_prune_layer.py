@@ -35,14 +35,14 @@ def talk(database: Database) -> Iterator[ToolTalk]:
 def passed(talk: ToolTalk, trigger: Trigger) -> Any:
     """Work a batch pass for a trigger; gives its outcome."""
     with talk.database.write() as connection:
-        jobs.make_due(
+        jobs.enqueue(
             connection,
             talk.database,
             talk.session.key,
             kind=JobKind.BATCH,
             queue=BATCH_QUEUE,
             trigger=trigger,
-            strength=RULES[trigger].strength,
+            priority=RULES[trigger].priority,
         )
     worked = talk.play.work_one()
     assert isinstance(worked, Worked)

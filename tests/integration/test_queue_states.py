@@ -10,7 +10,7 @@ from storage.jobs import JobKind, JobState, queue_states
 from tests.gateways import url_of
 from tests.stored_jobs import AGAIN_MS, Worker
 from tests.stored_session import StoredSession
-from workers.runtime.context import Workshop
+from workers.runtime.context import WorkerContext
 from workers.runtime.jobs import NotClaimed, work_next
 from workers.settings import Settings, SettingsSource
 from workers.summariser.extractive.local import LocalSummariser
@@ -46,9 +46,9 @@ def paused(database: Database) -> list[tuple[str, str]]:
 def test_a_paused_queue_is_neither_rung_for_nor_claimed_from(
     database: Database, worker: Worker, session: StoredSession
 ) -> None:
-    turn, micro = session.make_due(), session.make_due(JobKind.MICRO)
+    turn, micro = session.enqueue(), session.enqueue(JobKind.MICRO)
     pause(database, turn.queue)
-    assert worker.ring() == [micro]
+    assert worker.notify() == [micro]
     assert not worker.any_due()
     assert worker.due_in(session.key) == [micro]
     assert worker.claim(turn.id) is None
@@ -58,21 +58,21 @@ def test_a_paused_queue_is_neither_rung_for_nor_claimed_from(
 def test_a_ring_for_a_paused_queue_works_nothing_of_it(
     database: Database, worker: Worker, session: StoredSession
 ) -> None:
-    due = session.make_due(ringing=True)
-    StoredSession.create(database, owner="another").make_due(ringing=True)
+    due = session.enqueue(notified=True)
+    StoredSession.create(database, owner="another").enqueue(notified=True)
     pause(database, due.queue)
     settings = SettingsSource.fixed(Settings(database_url=url_of(database)))
-    assert work_next(Workshop(database, settings, LocalSummariser()), due.id) == NotClaimed()
+    assert work_next(WorkerContext(database, settings, LocalSummariser()), due.id) == NotClaimed()
     assert worker.job(due.id).attempt == 0
 
 
 def test_what_runs_goes_on_and_what_arrives_is_kept(
     database: Database, worker: Worker, session: StoredSession
 ) -> None:
-    claim = worker.take(session.make_due())
+    claim = worker.take(session.enqueue())
     pause(database, "turns")
     assert worker.renew(claim)
-    session.make_due()
+    session.enqueue()
     assert worker.finish(claim)
     assert worker.job(claim.job_id).state is JobState.DUE
     assert worker.claim(claim.job_id) is None
@@ -81,13 +81,13 @@ def test_what_runs_goes_on_and_what_arrives_is_kept(
 def test_a_queue_that_goes_on_is_rung_for_again(
     database: Database, worker: Worker, session: StoredSession
 ) -> None:
-    due = session.make_due(ringing=True)
+    due = session.enqueue(notified=True)
     pause(database, "turns", "batch")
     later = worker.after(AGAIN_MS)
-    assert later.ring() == []
+    assert later.notify() == []
     assert resume(database, "turns", "micro") == ["turns"]
     assert paused(database) == [("batch", "")]
-    assert later.ring() == [due]
+    assert later.notify() == [due]
     assert later.claim(due.id) is not None
 
 
@@ -111,9 +111,9 @@ def test_a_pause_says_why_and_since_when(database: Database) -> None:
 def test_a_lease_that_ended_is_rescued_in_a_paused_queue_too(
     database: Database, worker: Worker, session: StoredSession
 ) -> None:
-    claim = worker.take(session.make_due())
+    claim = worker.take(session.enqueue())
     pause(database, "turns")
     with database.write() as connection:
         assert jobs.fence_out(connection, database, session.key, JobKind.TURN)
     assert worker.job(claim.job_id).state is JobState.DUE
-    assert worker.ring() == []
+    assert worker.notify() == []

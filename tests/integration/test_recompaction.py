@@ -20,7 +20,7 @@ from tests.interrupting import Interrupting
 from tests.stored_session import StoredSession, later
 from tests.workplace import DESK, Killed, desk
 from workers.policy.triggers import Trigger
-from workers.runtime.context import Workshop
+from workers.runtime.context import WorkerContext
 from workers.runtime.jobs import Worked, work_next
 from workers.scans import recompaction
 from workers.scans.recompaction import RunStateError, refill
@@ -32,13 +32,13 @@ from workers.summariser.extractive.local import LocalSummariser
 WHO = "ada@host (command line)"
 
 
-def shop_on(database: Database, summariser: Any = None, **worker: Any) -> Workshop:
+def shop_on(database: Database, summariser: Any = None, **worker: Any) -> WorkerContext:
     settings = Settings(
         database_url=url_of(database),
         compression=CompressionSettings(**DESK),
         worker=WorkerSettings(**worker),
     )
-    return Workshop(database, SettingsSource.fixed(settings), summariser or LocalSummariser())
+    return WorkerContext(database, SettingsSource.fixed(settings), summariser or LocalSummariser())
 
 
 def sessions_of(database: Database, count: int, **facts: Any) -> list[StoredSession]:
@@ -68,14 +68,14 @@ def state(database: Database, run: Run) -> RunState:
         return bulk_runs.fetch(connection, run.id).state
 
 
-def work_off(shop: Workshop) -> None:
+def work_off(context: WorkerContext) -> None:
     """Do what a worker and its reconciler do until nothing is due."""
-    while due := reconcile(shop):
-        rings = list(due)
-        while rings:
-            done = work_next(shop, rings.pop(0).id)
+    while due := reconcile(context):
+        notifications = list(due)
+        while notifications:
+            done = work_next(context, notifications.pop(0).id)
             if isinstance(done, Worked):
-                rings.extend(done.due)
+                notifications.extend(done.due)
 
 
 def bulk_passes(database: Database) -> dict[int, int]:
@@ -177,19 +177,19 @@ def test_stopping_takes_back_what_nobody_has_begun_and_resuming_does_the_rest(
     database: Database,
 ) -> None:
     old = sessions_of(database, 4)
-    shop = shop_on(database)
+    context = shop_on(database)
     run = begin(database, at_once=2)
-    first, *_ = reconcile(shop)
-    assert isinstance(work_next(shop, first.id), Worked)
+    first, *_ = reconcile(context)
+    assert isinstance(work_next(context, first.id), Worked)
     recompaction.stop(database, run.id, actor=WHO)
     stopped = tally(database, run)
     assert (stopped.settled, stopped.asked, stopped.waiting) == (1, 0, 3)
-    work_off(shop)
+    work_off(context)
     assert sum(bulk_passes(database).values()) == 1
     with pytest.raises(RunStateError, match="stopped"):
         recompaction.stop(database, run.id, actor=WHO)
     recompaction.resume(database, run.id, actor=WHO)
-    work_off(shop)
+    work_off(context)
     assert state(database, run) is RunState.DONE
     assert bulk_passes(database) == {one.key: 1 for one in old}
     assert actions(database) == ["bulk_stopped", "bulk_resumed", "bulk_ended"]
@@ -197,14 +197,14 @@ def test_stopping_takes_back_what_nobody_has_begun_and_resuming_does_the_rest(
 
 def play(database: Database, run: Run) -> None:
     """A whole run with a stop and a resumption in its middle."""
-    shop = shop_on(database)
-    for due in reconcile(shop):
-        work_next(shop, due.id)
+    context = shop_on(database)
+    for due in reconcile(context):
+        work_next(context, due.id)
     if state(database, run) is RunState.RUNNING:
         recompaction.stop(database, run.id, actor=WHO)
     if state(database, run) is RunState.STOPPED:
         recompaction.resume(database, run.id, actor=WHO)
-    work_off(shop)
+    work_off(context)
 
 
 POINTS = 96
@@ -275,7 +275,7 @@ def test_a_model_that_fails_leaves_sessions_as_they_are_and_they_can_be_tried_ag
 
 def test_a_job_that_is_open_already_serves_the_run_too(database: Database) -> None:
     (old,) = sessions_of(database, 1)
-    live = old.make_due(JobKind.BATCH, queue="batch", trigger=Trigger.MANUAL, strength=70)
+    live = old.enqueue(JobKind.BATCH, queue="batch", trigger=Trigger.MANUAL, priority=70)
     run = begin(database)
     refill(database, actor=WHO)
     assert rows_of(database, "SELECT job_id FROM bulk_sessions") == [(live.id,)]
@@ -301,14 +301,14 @@ def test_live_work_of_a_session_goes_before_bulk_work(database: Database) -> Non
     refill(database, actor=WHO)
     with database.write() as connection:
         sessions.lock(connection, old.key)
-        jobs.make_due(
+        jobs.enqueue(
             connection,
             database,
             old.key,
             kind=JobKind.BATCH,
             queue="batch",
             trigger=Trigger.PREFLIGHT,
-            strength=20,
+            priority=20,
         )
     assert rows_of(database, 'SELECT queue, "trigger" FROM jobs') == [("batch", "preflight")]
     assert BULK_QUEUE != "batch"

@@ -19,7 +19,7 @@ from tests.counting import counted
 from tests.gateways import contents, rows_of, url_of
 from tests.stored_jobs import Worker
 from tests.stored_session import StoredSession, later
-from workers.runtime.context import Workshop
+from workers.runtime.context import WorkerContext
 from workers.scans.retention import Deleted, delete_expired
 from workers.settings import RetentionSettings, Settings, SettingsSource
 from workers.summariser.extractive.local import LocalSummariser
@@ -38,7 +38,7 @@ def forget_after(database: Database, days: float, **settings: Any) -> Deleted:
     """What is forgotten that many days from now."""
     found = Settings(database_url=url_of(database), retention=RetentionSettings(**settings))
     at = later(database, int(days * DAY))
-    return delete_expired(Workshop(at, SettingsSource.fixed(found), LocalSummariser()))
+    return delete_expired(WorkerContext(at, SettingsSource.fixed(found), LocalSummariser()))
 
 
 def left(database: Database, table: str) -> int:
@@ -58,7 +58,7 @@ def session(database: Database) -> StoredSession:
         answers.keep(connection, database, session.key, "q", ANSWER)
         scheduling.take(connection, database, "s", every_ms=1000)
     worker = Worker(database)
-    worker.finish(worker.take(session.make_due()))
+    worker.finish(worker.take(session.enqueue()))
     return session
 
 
@@ -122,9 +122,9 @@ def test_events_stay_until_their_session_has_ended_long_ago(
 
 def test_open_and_dead_jobs_are_kept(database: Database, session: StoredSession) -> None:
     worker = Worker(database)
-    worker.bury(worker.take(session.make_due(JobKind.MICRO)))
-    session.make_due(JobKind.BATCH, delay_ms=3000 * DAY)
-    worker.take(session.make_due())
+    worker.dead_letter(worker.take(session.enqueue(JobKind.MICRO)))
+    session.enqueue(JobKind.BATCH, delay_ms=3000 * DAY)
+    worker.take(session.enqueue())
     assert forget_after(database, 3000).jobs == 1
     states = rows_of(database, "SELECT state FROM jobs ORDER BY id")
     assert states == [("dead",), ("due",), ("running",)]
@@ -133,7 +133,7 @@ def test_open_and_dead_jobs_are_kept(database: Database, session: StoredSession)
 def test_a_job_is_old_when_it_was_finished_long_ago(
     database: Database, session: StoredSession
 ) -> None:
-    due = session.make_due(JobKind.MICRO)
+    due = session.enqueue(JobKind.MICRO)
     worker = Worker(database).after(20 * DAY)
     worker.finish(worker.take(due))
     assert forget_after(database, 26).jobs == 1
@@ -144,7 +144,7 @@ def test_an_answer_that_an_open_job_may_commit_is_kept(
     database: Database, session: StoredSession
 ) -> None:
     worker = Worker(database)
-    claim = worker.take(session.make_due(JobKind.MICRO))
+    claim = worker.take(session.enqueue(JobKind.MICRO))
     worker.release(claim, delay_ms=30 * DAY)
     assert forget_after(database, 20).answers == 0
     late = worker.after(30 * DAY)

@@ -50,17 +50,17 @@ def taken(database: Database) -> dict[str, int]:
 def test_a_tick_is_done_once(database: Database, app: Celery) -> None:
     with playing(url_of(database)) as play:
         play.say(play.gateway.open_session("s"), Turn(turn(0), []))
-        assert tick(app, play.shop, RECONCILE, 3600.0) == "1"
-        assert tick(app, play.shop, RECONCILE, 3600.0) == "done already"
-        assert tick(app, play.shop, RECONCILE, None) == "0"
+        assert tick(app, play.context, RECONCILE, 3600.0) == "1"
+        assert tick(app, play.context, RECONCILE, 3600.0) == "done already"
+        assert tick(app, play.context, RECONCILE, None) == "0"
     with playing(url_of(database), offset_ms=HOUR) as play:
-        assert tick(app, play.shop, RECONCILE, 3600.0) == "1"
+        assert tick(app, play.context, RECONCILE, 3600.0) == "1"
 
 
 def test_a_tick_of_each_entry_does_what_it_is_for(database: Database, app: Celery) -> None:
     def found(play: Play) -> dict[str, str]:
         return {
-            name: tick(app, play.shop, name, None)
+            name: tick(app, play.context, name, None)
             for name in (RECOVER_ORPHANS, SCAN_IDLE, RETENTION)
         }
 
@@ -71,7 +71,7 @@ def test_a_tick_of_each_entry_does_what_it_is_for(database: Database, app: Celer
         with database.write() as connection:
             connection.execute(sql("UPDATE sessions SET decided_turns = 0"))
         assert found(play) == {RECOVER_ORPHANS: "1", SCAN_IDLE: "0", RETENTION: "0"}
-        unrung = "SELECT id FROM jobs WHERE state = 'due' AND rung_at IS NULL"
+        unrung = "SELECT id FROM jobs WHERE state = 'due' AND notified_at IS NULL"
         assert rows_of(database, unrung) == []
         play.work_off()
     with playing(url_of(database), offset_ms=HOUR, **IDLE) as play:
@@ -79,7 +79,7 @@ def test_a_tick_of_each_entry_does_what_it_is_for(database: Database, app: Celer
         play.work_off()
     with playing(url_of(database), offset_ms=400 * 24 * HOUR, **IDLE) as play:
         assert int(found(play)[RETENTION]) > 0
-        assert int(tick(app, play.shop, DATABASE, None)) >= 0
+        assert int(tick(app, play.context, DATABASE, None)) >= 0
 
 
 def test_while_maintenance_is_paused_only_lost_notifications_are_looked_for(
@@ -90,9 +90,9 @@ def test_while_maintenance_is_paused_only_lost_notifications_are_looked_for(
         with database.write() as connection:
             queue_states.pause(connection, database, [MAINTENANCE])
         for name in (RECOVER_ORPHANS, SCAN_IDLE, RETENTION, DATABASE):
-            assert tick(app, play.shop, name, 3600.0) == "paused"
+            assert tick(app, play.context, name, 3600.0) == "paused"
         assert taken(database) == {}
-        assert tick(app, play.shop, RECONCILE, 3600.0) == "1"
+        assert tick(app, play.context, RECONCILE, 3600.0) == "1"
 
 
 def test_two_beats_tick_as_often_as_one(

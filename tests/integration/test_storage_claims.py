@@ -35,20 +35,20 @@ def session(database: Database) -> StoredSession:
 
 
 def test_a_claim_says_what_to_do_and_holds_the_job(worker: Worker, session: StoredSession) -> None:
-    due = session.make_due(JobKind.MICRO, queue="micro", trigger="turn", strength=2)
+    due = session.enqueue(JobKind.MICRO, queue="micro", trigger="turn", priority=2)
     claim = worker.take(due)
     assert (claim.job_id, claim.session_key, claim.kind) == (due.id, session.key, JobKind.MICRO)
-    assert (claim.queue, claim.trigger, claim.strength) == ("micro", "turn", 2)
-    assert (claim.attempt, claim.fence, claim.holder) == (1, 1, "w")
+    assert (claim.queue, claim.trigger, claim.priority) == ("micro", "turn", 2)
+    assert (claim.attempt, claim.fence, claim.lease_owner) == (1, 1, "w")
     job = worker.job(due.id)
     assert (job.state, job.attempt, job.fence) == (JobState.RUNNING, 1, 1)
-    assert job.holder == "w"
+    assert job.lease_owner == "w"
     assert job.lease_until is not None
     assert 0 <= job.lease_until - job.run_at - LEASE_MS < 10_000
 
 
 def test_a_job_is_claimed_once(worker: Worker, session: StoredSession) -> None:
-    due = session.make_due()
+    due = session.enqueue()
     worker.take(due)
     before = dump(worker.database)
     assert worker.claim(due.id) is None
@@ -58,22 +58,22 @@ def test_a_job_is_claimed_once(worker: Worker, session: StoredSession) -> None:
 def test_what_does_not_exist_or_is_closed_is_not_claimed(
     worker: Worker, session: StoredSession
 ) -> None:
-    done = worker.take(session.make_due())
+    done = worker.take(session.enqueue())
     worker.finish(done)
-    dead = worker.take(session.make_due())
-    worker.bury(dead)
+    dead = worker.take(session.enqueue())
+    worker.dead_letter(dead)
     assert [worker.claim(job_id) for job_id in (done.job_id, dead.job_id, 404)] == [None] * 3
 
 
 def test_a_job_is_not_claimed_before_its_time(worker: Worker, session: StoredSession) -> None:
-    due = session.make_due(delay_ms=MINUTE)
+    due = session.enqueue(delay_ms=MINUTE)
     assert worker.claim(due.id) is None
     assert worker.after(MINUTE - 10_000).claim(due.id) is None
     assert worker.after(MINUTE).claim(due.id) is not None
 
 
 def test_of_a_session_one_job_runs_at_a_time(worker: Worker, session: StoredSession) -> None:
-    turn, micro = session.make_due(), session.make_due(JobKind.MICRO)
+    turn, micro = session.enqueue(), session.enqueue(JobKind.MICRO)
     claim = worker.take(turn)
     assert worker.claim(micro.id) is None
     worker.finish(claim)
@@ -82,14 +82,14 @@ def test_of_a_session_one_job_runs_at_a_time(worker: Worker, session: StoredSess
 
 def test_jobs_of_different_sessions_run_side_by_side(database: Database, worker: Worker) -> None:
     for name in ("one", "two", "three"):
-        worker.take(StoredSession.create(database, name).make_due())
+        worker.take(StoredSession.create(database, name).enqueue())
 
 
 @on_postgresql
 def test_a_claim_that_the_database_refuses_is_no_error(database: Database) -> None:
     """Somebody who does not take the session's row first is stopped by the index."""
     worker, session = Worker(database), StoredSession.create(database)
-    turn, micro = session.make_due(), session.make_due(JobKind.MICRO)
+    turn, micro = session.enqueue(), session.enqueue(JobKind.MICRO)
     with database.engine.connect() as rude, ThreadPoolExecutor(1) as pool:
         rude.execute(text(f"UPDATE jobs SET state = 'running' WHERE id = {turn.id}"))
         claimed = pool.submit(worker.claim, micro.id)
@@ -104,7 +104,7 @@ def test_a_claim_that_waited_takes_nothing_from_a_queue_that_was_paused_meanwhil
     database: Database,
 ) -> None:
     worker, session = Worker(database), StoredSession.create(database)
-    due = session.make_due()
+    due = session.enqueue()
     with database.engine.connect() as busy, ThreadPoolExecutor(1) as pool:
         sessions.lock(busy, session.key)
         claimed = pool.submit(worker.claim, due.id)
@@ -127,11 +127,11 @@ def waits_for_a_lock(database: Database, beginning: str) -> bool:
 
 
 def test_a_job_released_is_due_again_with_its_fence(worker: Worker, session: StoredSession) -> None:
-    claim = worker.take(session.make_due())
+    claim = worker.take(session.enqueue())
     worker.release(claim, delay_ms=MINUTE, reason="timeout")
     job = worker.job(claim.job_id)
     assert (job.state, job.attempt, job.fence) == (JobState.DUE, 1, 1)
-    assert (job.holder, job.lease_until, job.reason) == (None, None, "timeout")
+    assert (job.lease_owner, job.lease_until, job.reason) == (None, None, "timeout")
     assert worker.claim(claim.job_id) is None
     again = worker.after(MINUTE).claim(claim.job_id)
     assert again is not None
@@ -141,7 +141,7 @@ def test_a_job_released_is_due_again_with_its_fence(worker: Worker, session: Sto
 def test_only_claims_in_a_row_that_ended_without_a_word_count(
     worker: Worker, session: StoredSession
 ) -> None:
-    due = session.make_due()
+    due = session.enqueue()
     for hours in range(6):
         later = worker.after(hours * 60 * MINUTE)
         if hours % 2:
@@ -158,7 +158,7 @@ def test_only_claims_in_a_row_that_ended_without_a_word_count(
 def test_an_attempt_can_be_given_back_and_the_fence_never(
     worker: Worker, session: StoredSession
 ) -> None:
-    due = session.make_due()
+    due = session.enqueue()
     for fence in range(1, 6):
         claim = worker.take(due)
         assert (claim.attempt, claim.fence) == (1, fence)
@@ -169,7 +169,7 @@ def test_an_attempt_can_be_given_back_and_the_fence_never(
 def test_a_committed_pass_begins_attempts_lease_and_deadline_anew(
     worker: Worker, session: StoredSession
 ) -> None:
-    due = session.make_due()
+    due = session.enqueue()
     for _ in range(2):
         worker.release(worker.take(due))
     claim = worker.take(due)
@@ -189,22 +189,22 @@ def test_a_committed_pass_begins_attempts_lease_and_deadline_anew(
 
 
 def test_a_dead_job_keeps_why_and_when(worker: Worker, session: StoredSession) -> None:
-    due = session.make_due()
-    worker.bury(worker.take(due))
+    due = session.enqueue()
+    worker.dead_letter(worker.take(due))
     (row,) = dump(worker.database)["jobs"]
     assert (row["state"], row["reason"], row["trace"]) == ("dead", "KeyError", "frames")
     first, last = row["failed_first_at"], row["failed_last_at"]
     # PostgreSQL reads its clock anew for each.
     assert 0 <= last - first <= 5
     assert first >= row["created_at"]
-    assert (row["holder"], row["lease_until"], row["deadline_at"]) == (None, None, None)
+    assert (row["lease_owner"], row["lease_until"], row["deadline_at"]) == (None, None, None)
 
 
 def test_a_dead_job_knows_when_it_failed_first(worker: Worker, session: StoredSession) -> None:
-    due = session.make_due()
+    due = session.enqueue()
     worker.take(due)
     claim = worker.after(AFTER_LEASE).take(due)
-    worker.after(2 * AFTER_LEASE).bury(claim)
+    worker.after(2 * AFTER_LEASE).dead_letter(claim)
     (row,) = dump(worker.database)["jobs"]
     assert row["failed_last_at"] - row["failed_first_at"] >= AFTER_LEASE
 
@@ -240,20 +240,20 @@ def finished(worker: Worker, claim: Claim) -> None:
 
 
 def finished_and_claimed_anew(worker: Worker, claim: Claim) -> None:
-    StoredSession(worker.database, claim.session_key).make_due()
+    StoredSession(worker.database, claim.session_key).enqueue()
     assert worker.finish(claim)
     assert worker.claim(claim.job_id) is not None
 
 
 def finished_and_followed_by_a_new_job(worker: Worker, claim: Claim) -> None:
     assert not worker.finish(claim)
-    new = worker.take(StoredSession(worker.database, claim.session_key).make_due())
+    new = worker.take(StoredSession(worker.database, claim.session_key).enqueue())
     assert new.fence == claim.fence
     assert new.job_id > claim.job_id
 
 
 def buried(worker: Worker, claim: Claim) -> None:
-    worker.bury(claim)
+    worker.dead_letter(claim)
 
 
 LOSSES = (
@@ -273,7 +273,7 @@ LOSSES = (
 def test_whoever_has_lost_a_job_writes_nothing_any_more(
     worker: Worker, session: StoredSession, lose: Callable[[Worker, Claim], None]
 ) -> None:
-    claim = worker.take(session.make_due())
+    claim = worker.take(session.enqueue())
     lose(worker, claim)
     before = dump(worker.database)
     for name, write in WRITES.items():
@@ -291,17 +291,17 @@ def test_the_fence_grows_whatever_becomes_of_the_job(
     seen: list[tuple[int, int]] = []
 
     def take() -> Claim:
-        claim = worker.take(session.make_due())
+        claim = worker.take(session.enqueue())
         seen.append((claim.job_id, claim.fence))
         return claim
 
     for ended in Ended:
         worker.release(take(), ended=ended)
     claim = take()
-    session.make_due()
+    session.enqueue()
     worker.finish(claim)
     worker.finish(take())
-    worker.bury(take())
+    worker.dead_letter(take())
     worker.finish(take())
     assert seen == sorted(set(seen))
     assert len(seen) == len(Ended) + 4
@@ -310,7 +310,7 @@ def test_the_fence_grows_whatever_becomes_of_the_job(
 def test_what_a_holder_wrote_in_the_same_transaction_goes_with_its_fence(
     worker: Worker, session: StoredSession
 ) -> None:
-    claim = worker.take(session.make_due())
+    claim = worker.take(session.enqueue())
     taken_over(worker, claim)
     before = dump(worker.database)
 

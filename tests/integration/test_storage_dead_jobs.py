@@ -29,9 +29,9 @@ def session(database: Database) -> StoredSession:
 
 def died(session: StoredSession, kind: JobKind = JobKind.TURN, **more: Any) -> DueJob:
     """Make a job due in the session and let it fail for good."""
-    due = session.make_due(kind, **more)
+    due = session.enqueue(kind, **more)
     worker = Worker(session.database)
-    worker.bury(worker.take(due))
+    worker.dead_letter(worker.take(due))
     return due
 
 
@@ -62,11 +62,11 @@ def dropped(database: Database, *ids: int) -> list[int]:
 def test_a_dead_job_says_what_it_was_for_and_how_it_ended(
     database: Database, session: StoredSession
 ) -> None:
-    due = died(session, JobKind.BATCH, trigger="manual", strength=4, options={"keep_last": 2})
+    due = died(session, JobKind.BATCH, trigger="manual", priority=4, options={"keep_last": 2})
     [dead] = listed(database)
     assert dead == found(database, due.id)
     assert (dead.id, dead.owner, dead.session) == (due.id, "o", "s")
-    assert (dead.kind, dead.queue, dead.trigger, dead.strength) == ("batch", "batchs", "manual", 4)
+    assert (dead.kind, dead.queue, dead.trigger, dead.priority) == ("batch", "batchs", "manual", 4)
     assert dead.options == {"keep_last": 2}
     assert (dead.attempt, dead.reason, dead.trace) == (1, "KeyError", "frames")
     assert dead.created_at <= dead.failed_first_at <= dead.failed_last_at
@@ -76,9 +76,9 @@ def test_jobs_that_are_open_or_done_are_not_dead(
     database: Database, session: StoredSession
 ) -> None:
     worker = Worker(database)
-    done = session.make_due()
+    done = session.enqueue()
     worker.finish(worker.take(done))
-    due = session.make_due()
+    due = session.enqueue()
     assert listed(database) == []
     assert found(database, done.id) is None
     assert found(database, due.id) is None
@@ -121,13 +121,13 @@ def test_dead_jobs_are_found_by_kind_reason_and_owner(
 def test_a_retried_job_is_due_again_as_it_was_and_no_longer_dead(
     database: Database, session: StoredSession
 ) -> None:
-    dead = died(session, JobKind.BATCH, trigger="manual", strength=4, options={"keep_last": 2})
+    dead = died(session, JobKind.BATCH, trigger="manual", priority=4, options={"keep_last": 2})
     [again] = retried(database, dead.id)
     assert again.dead == dead.id
     assert again.job.id != dead.id
     worker = Worker(database)
     job = worker.job(again.job.id)
-    assert (job.kind, job.queue, job.trigger, job.strength) == (
+    assert (job.kind, job.queue, job.trigger, job.priority) == (
         JobKind.BATCH,
         dead.queue,
         "manual",
@@ -135,7 +135,7 @@ def test_a_retried_job_is_due_again_as_it_was_and_no_longer_dead(
     )
     assert job.options == {"keep_last": 2}
     assert (job.attempt, job.tries) == (0, 0)
-    assert worker.ring() == [again.job]
+    assert worker.notify() == [again.job]
     assert listed(database) == []
     closed = worker.jobs_of(session.key)[0]
     assert (closed.state, closed.reason) == (
@@ -148,11 +148,11 @@ def test_a_retried_job_is_due_again_as_it_was_and_no_longer_dead(
 def test_where_the_work_is_open_already_it_is_not_done_twice(
     database: Database, session: StoredSession
 ) -> None:
-    first, second = died(session).id, died(session, trigger="manual", strength=3).id
-    open_one = session.make_due()
+    first, second = died(session).id, died(session, trigger="manual", priority=3).id
+    open_one = session.enqueue()
     assert [one.job.id for one in retried(database, second, first)] == [open_one.id] * 2
     job = Worker(database).job(open_one.id)
-    assert (job.trigger, job.strength) == ("manual", 3)
+    assert (job.trigger, job.priority) == ("manual", 3)
     assert listed(database) == []
 
 
@@ -162,7 +162,7 @@ def test_a_dropped_job_is_closed_and_nothing_is_due(
     dead, other = died(session).id, died(session).id
     assert dropped(database, dead) == [dead]
     assert ids(listed(database)) == [other]
-    assert Worker(database).ring() == []
+    assert Worker(database).notify() == []
     closed = Worker(database).jobs_of(session.key)[0]
     assert (closed.state, closed.reason) == (JobState.DONE, "dropped: KeyError")
 

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Connection, select, text
 from sqlalchemy.exc import IntegrityError
 
-from storage.concurrency import Turnstile
+from storage.concurrency import ConcurrencyLimit
 from storage.conversations import messages, sessions
 from storage.engine import PREPARE_THRESHOLD, Database, open_database
 from storage.errors import DatabaseUnavailable, StorageError
@@ -141,7 +141,7 @@ def test_a_connection_is_as_good_as_new_after_a_failed_write(database: Database)
     for _ in range(30):  # more than the pool holds
         with pytest.raises(StoppedHere):
             stop()
-    assert session.make_due().session == session.record().id
+    assert session.enqueue().session == session.record().id
 
 
 def test_the_clock_is_the_databases_and_an_offset_moves_it(database: Database) -> None:
@@ -161,7 +161,7 @@ def test_the_clock_never_goes_back_within_a_transaction(database: Database) -> N
 def test_times_far_away_can_be_stored(database: Database) -> None:
     session = StoredSession.create(database)
     century = 100 * 365 * 86_400_000
-    job = session.make_due(JobKind.MICRO, delay_ms=century)
+    job = session.enqueue(JobKind.MICRO, delay_ms=century)
     with database.read() as connection:
         run_at = connection.execute(text("SELECT run_at FROM jobs")).scalar_one()
     assert run_at - clock(database) == pytest.approx(century, abs=60_000)
@@ -302,7 +302,7 @@ def test_a_database_that_cannot_be_reached_has_stored_nothing(tmp_path: Path) ->
 
 def test_threads_that_take_turns_write_what_they_would_alone(database: Database) -> None:
     session = StoredSession.create(database)
-    in_turns = replace(database, turnstile=Turnstile(patience=10_000.0))
+    in_turns = replace(database, concurrency_limit=ConcurrencyLimit(patience=10_000.0))
 
     def write() -> None:
         with in_turns.write() as connection:

@@ -44,7 +44,7 @@ def crash(worker: Worker, job_id: int) -> Worker:
 
 
 def test_a_lease_holds_until_its_end(worker: Worker, session: StoredSession) -> None:
-    due = session.make_due()
+    due = session.enqueue()
     worker.take(due)
     assert worker.after(BEFORE_ITS_END).claim(due.id) is None
     assert worker.after(BEFORE_ITS_END).rescue() == 0
@@ -54,7 +54,7 @@ def test_a_lease_holds_until_its_end(worker: Worker, session: StoredSession) -> 
 
 
 def test_a_renewed_lease_ends_later(worker: Worker, session: StoredSession) -> None:
-    claim = worker.take(session.make_due())
+    claim = worker.take(session.enqueue())
     first = lease_end(worker, claim)
     assert worker.after(BEFORE_ITS_END).renew(claim)
     assert lease_end(worker, claim) - first == pytest.approx(BEFORE_ITS_END, abs=5000)
@@ -63,8 +63,8 @@ def test_a_renewed_lease_ends_later(worker: Worker, session: StoredSession) -> N
 
 
 def test_renewing_changes_nothing_but_the_lease(worker: Worker, session: StoredSession) -> None:
-    claim = worker.take(session.make_due())
-    session.make_due()
+    claim = worker.take(session.enqueue())
+    session.enqueue()
     (before,) = dump(worker.database)["jobs"]
     assert worker.after(1000).renew(claim)
     (now,) = dump(worker.database)["jobs"]
@@ -73,7 +73,7 @@ def test_renewing_changes_nothing_but_the_lease(worker: Worker, session: StoredS
 
 
 def test_a_lease_is_never_renewed_past_the_deadline(worker: Worker, session: StoredSession) -> None:
-    claim = worker.take(session.make_due(), deadline_ms=2 * LEASE_MS)
+    claim = worker.take(session.enqueue(), deadline_ms=2 * LEASE_MS)
     end = deadline(worker)
     assert worker.after(BEFORE_ITS_END).renew(claim)
     assert lease_end(worker, claim) < end
@@ -87,7 +87,7 @@ def test_a_lease_is_never_renewed_past_the_deadline(worker: Worker, session: Sto
 def test_a_claims_first_lease_does_not_outlast_its_deadline(
     worker: Worker, session: StoredSession
 ) -> None:
-    due = session.make_due()
+    due = session.enqueue()
     claim = worker.take(due, lease_ms=DEADLINE_MS, deadline_ms=LEASE_MS)
     assert lease_end(worker, claim) == pytest.approx(deadline(worker), abs=100)
     assert worker.after(AFTER_LEASE + 100).claim(due.id) is not None
@@ -96,7 +96,7 @@ def test_a_claims_first_lease_does_not_outlast_its_deadline(
 def test_an_ended_lease_is_not_renewed_though_nobody_took_the_job(
     worker: Worker, session: StoredSession
 ) -> None:
-    claim = worker.take(session.make_due())
+    claim = worker.take(session.enqueue())
     before = dump(worker.database)
     assert not worker.after(AFTER_LEASE).renew(claim)
     assert dump(worker.database) == before
@@ -105,18 +105,18 @@ def test_an_ended_lease_is_not_renewed_though_nobody_took_the_job(
 def test_a_claim_in_the_session_finds_what_went_silent_there(
     worker: Worker, session: StoredSession
 ) -> None:
-    silent = worker.take(session.make_due())
-    micro = session.make_due(JobKind.MICRO)
+    silent = worker.take(session.enqueue())
+    micro = session.enqueue(JobKind.MICRO)
     assert worker.after(AFTER_LEASE).claim(micro.id) is not None
     rescued = worker.job(silent.job_id)
     assert (rescued.state, rescued.attempt, rescued.fence) == (JobState.DUE, 1, 1)
-    assert (rescued.holder, rescued.reason) == (None, "the worker went silent")
+    assert (rescued.lease_owner, rescued.reason) == (None, "the worker went silent")
 
 
 def test_a_job_that_kills_its_workers_is_dead_after_three(
     worker: Worker, session: StoredSession
 ) -> None:
-    due = session.make_due()
+    due = session.enqueue()
     for _ in range(MAX_CRASHES - 1):
         worker = crash(worker, due.id)
     assert worker.claim(due.id) is not None
@@ -124,27 +124,27 @@ def test_a_job_that_kills_its_workers_is_dead_after_three(
     assert worker.claim(due.id) is None
     (job,) = worker.jobs_of(session.key)
     assert (job.state, job.attempt, job.fence) == (JobState.DEAD, MAX_CRASHES, MAX_CRASHES)
-    assert (job.holder, job.lease_until) == (None, None)
+    assert (job.lease_owner, job.lease_until) == (None, None)
     assert job.reason == "the worker went silent"
 
 
 def test_a_dead_job_does_not_stand_in_the_way_of_its_session(
     worker: Worker, session: StoredSession
 ) -> None:
-    due = session.make_due()
+    due = session.enqueue()
     for _ in range(MAX_CRASHES):
         worker = crash(worker, due.id)
-    micro = session.make_due(JobKind.MICRO)
+    micro = session.enqueue(JobKind.MICRO)
     claim = worker.claim(micro.id)
     assert claim is not None
     worker.finish(claim)
-    assert worker.claim(session.make_due().id) is not None
+    assert worker.claim(session.enqueue().id) is not None
 
 
 def test_a_pass_that_was_committed_lets_crashes_be_counted_anew(
     worker: Worker, session: StoredSession
 ) -> None:
-    due = session.make_due()
+    due = session.enqueue()
     for _ in range(MAX_CRASHES - 1):
         worker = crash(worker, due.id)
     claim = worker.take(due)
@@ -155,7 +155,7 @@ def test_a_pass_that_was_committed_lets_crashes_be_counted_anew(
 
 
 def test_an_attempt_that_is_given_back_is_no_crash(worker: Worker, session: StoredSession) -> None:
-    due = session.make_due()
+    due = session.enqueue()
     for _ in range(2 * MAX_CRASHES):
         worker.release(worker.take(due), ended=Ended.HANDED_BACK)
     assert worker.claim(due.id) is not None
@@ -163,7 +163,7 @@ def test_an_attempt_that_is_given_back_is_no_crash(worker: Worker, session: Stor
 
 def test_rescue_puts_every_ended_job_back_and_no_other(database: Database, worker: Worker) -> None:
     for number in range(5):
-        due = StoredSession.create(database, f"{number}").make_due()
+        due = StoredSession.create(database, f"{number}").enqueue()
         worker.take(due, lease_ms=LEASE_MS if number < 3 else 2 * LEASE_MS)
     assert worker.rescue() == 0
     assert worker.after(AFTER_LEASE).rescue() == 3
@@ -177,10 +177,10 @@ def test_rescue_buries_what_crashed_too_often_and_keeps_what_arrived_meanwhile(
 ) -> None:
     quiet, busy = (StoredSession.create(database, name) for name in ("quiet", "busy"))
     for session in (quiet, busy):
-        due = session.make_due(queue="q", trigger="t", options={"a": 1})
+        due = session.enqueue(queue="q", trigger="t", options={"a": 1})
         for crashes in range(MAX_CRASHES):
             worker.after(crashes * AFTER_LEASE).take(due)
-    busy.make_due()
+    busy.enqueue()
     assert worker.after(MAX_CRASHES * AFTER_LEASE).rescue() == 2
     assert [job.state for job in worker.jobs_of(quiet.key)] == [JobState.DEAD]
     dead, new = worker.jobs_of(busy.key)
@@ -192,10 +192,10 @@ def test_rescue_buries_what_crashed_too_often_and_keeps_what_arrived_meanwhile(
 def test_a_rescued_job_can_be_rung_for_and_claimed_at_once(
     worker: Worker, session: StoredSession
 ) -> None:
-    due = session.make_due(ringing=True)
+    due = session.enqueue(notified=True)
     worker.take(due)
     later = worker.after(AFTER_LEASE)
     assert later.any_due()
     assert later.rescue() == 1
-    assert [job.id for job in later.ring()] == [due.id]
+    assert [job.id for job in later.notify()] == [due.id]
     assert later.claim(due.id) is not None

@@ -54,13 +54,18 @@ def test_a_session_is_locked_against_others_that_lock_it(database: Database) -> 
 @on_postgresql
 def test_a_claim_takes_the_sessions_row_first(database: Database) -> None:
     session = StoredSession.create(database)
-    due = session.make_due()
+    due = session.enqueue()
 
     def claim() -> Claim | None:
         with database.write() as connection:
             impatient(connection)
             return jobs.claim(
-                connection, database, due.id, holder="w", lease_ms=LEASE_MS, deadline_ms=LEASE_MS
+                connection,
+                database,
+                due.id,
+                lease_owner="w",
+                lease_ms=LEASE_MS,
+                deadline_ms=LEASE_MS,
             )
 
     with database.write() as connection:
@@ -75,7 +80,7 @@ def test_what_is_kept_for_a_session_waits_for_no_commit_of_it(database: Database
     """Answers, leases and readers need not the row that a commit holds."""
     session, worker = StoredSession.create(database), Worker(database)
     session.append([user("here")])
-    claim = worker.take(session.make_due())
+    claim = worker.take(session.enqueue())
     with database.write() as committing:
         sessions.lock(committing, session.key)
         with database.write() as connection:
@@ -101,7 +106,7 @@ def conclude(session: StoredSession, claim: Claim) -> None:
         jobs.check_fence(connection, claim)
         rows = [row for row in session.view() if row.role == "assistant"]
         if claim.kind is JobKind.TURN:
-            session.make_due_in(connection, JobKind.MICRO, ringing=True)
+            session.make_due_in(connection, JobKind.MICRO, notified=True)
         elif rows and record.turns:
             session.absorb_in(connection, rows[:4], "a summary")
             answers.drop(connection, session.key, "question")
@@ -134,7 +139,7 @@ def reconcile(worker: Worker, finished: Callable[[], bool]) -> None:
     while not finished():
         with worker.database.write() as connection:
             jobs.rescue_expired(connection, worker.database)
-            jobs.ring_due(connection, worker.database, again_after_ms=0, limit=100)
+            jobs.notify_due(connection, worker.database, again_after_ms=0, limit=100)
         time.sleep(0.002)
 
 

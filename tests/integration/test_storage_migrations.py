@@ -150,7 +150,7 @@ def test_a_conversation_of_an_older_revision_goes_on_after_the_upgrade(
     migrate.upgrade(empty)
     assert [row.message for row in session.view()] == [user("old request"), assistant("old answer")]
     assert session.append([user("new")]) == range(2, 3)
-    assert session.make_due().session == session.record().id
+    assert session.enqueue().session == session.record().id
     assert migrate.current(empty) == later
     empty.close()
 

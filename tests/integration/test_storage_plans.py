@@ -98,18 +98,19 @@ LONG_PAST = (
     "INSERT INTO jobs (session_key, kind, state, queue, trigger, run_at, created_at, updated_at)"
     f" {NUMBERS.format(DONE_JOBS)} SELECT 1 + n % 200, 'turn', 'done', 'turns', 'turn', n, 1, 1"
     " FROM numbers",
-    "INSERT INTO jobs (session_key, kind, state, queue, trigger, run_at, rung_at, created_at,"
+    "INSERT INTO jobs (session_key, kind, state, queue, trigger, run_at, notified_at, created_at,"
     f" updated_at) {NUMBERS.format(DUE_JOBS)} SELECT 1 + n, 'turn', 'due', 'turns', 'turn', n,"
     " CASE n % 2 WHEN 0 THEN 1 END, 1, 1 FROM numbers",
     "INSERT INTO jobs (session_key, kind, state, queue, trigger, run_at, lease_until, fence,"
     f" attempt, created_at, updated_at) {NUMBERS.format(RUNNING_JOBS)} SELECT 2 + 2 * n, 'micro',"
     " 'running', 'micro', 'micro', 1, 4102444800000 + n, 1, 1, 1, 1 FROM numbers",
     # A long backlog of some owners, of which some is not due yet.
-    "INSERT INTO jobs (session_key, owner, kind, queue, trigger, strength, run_at, rung_at,"
+    "INSERT INTO jobs (session_key, owner, kind, queue, trigger, priority, run_at, notified_at,"
     f" created_at, updated_at) {NUMBERS.format(BACKLOG)} SELECT 1 + n, 'o' || n % 40, 'batch',"
     " 'batch', 'idle', n % 3, CASE n % 5 WHEN 0 THEN 4102444800000 ELSE n END,"
     " CASE n % 5 WHEN 0 THEN NULL ELSE 1 END, 1, 1 FROM numbers",
-    "INSERT INTO jobs (session_key, kind, queue, trigger, run_at, rung_at, created_at, updated_at)"
+    "INSERT INTO jobs (session_key, kind, queue, trigger, run_at, notified_at, created_at,"
+    " updated_at)"
     f" {NUMBERS.format(BACKLOG)} SELECT {DUE_JOBS} + 1 + n, 'turn', 'recompact', 'recompact', n,"
     " CASE n WHEN 0 THEN 1 END, 1, 1 FROM numbers",
     "INSERT INTO jobs (session_key, kind, state, queue, trigger, reason, run_at, created_at,"
@@ -161,11 +162,11 @@ CLAIM = Claim(
     kind=JobKind.MICRO,
     queue="micro",
     trigger="micro",
-    strength=0,
+    priority=0,
     options={},
     attempt=1,
     fence=1,
-    holder="w",
+    lease_owner="w",
 )
 """The first running job."""
 
@@ -181,7 +182,7 @@ def append(database: Database, connection: Connection) -> None:
 def claim(database: Database, connection: Connection) -> None:
     # The first due job, and in its session nothing runs.
     found = jobs.claim(
-        connection, database, DONE_JOBS + 1, holder="w", lease_ms=1000, deadline_ms=1000
+        connection, database, DONE_JOBS + 1, lease_owner="w", lease_ms=1000, deadline_ms=1000
     )
     assert found is not None
 
@@ -288,36 +289,42 @@ HOT: dict[str, tuple[Call, set[str]]] = {
     ),
     "page": (lambda d, c: sessions.page(c, limit=20), {"ix_sessions_active_at"}),
     "find_event": (lambda d, c: events.find(c, 3, "e402"), set()),
-    "ring_due": (
-        lambda d, c: jobs.ring_due(c, d, again_after_ms=30_000, limit=200),
-        {"ix_jobs_ringable"},
+    "notify_due": (
+        lambda d, c: jobs.notify_due(c, d, again_after_ms=30_000, limit=200),
+        {"ix_jobs_notifiable"},
     ),
     "any_due": (
         lambda d, c: jobs.any_due(c, later(d, -LONG_AGO_MS), again_after_ms=30_000),
-        {"ix_jobs_ringable", "ix_jobs_lease"},
+        {"ix_jobs_notifiable", "ix_jobs_lease"},
     ),
     "any_live": (
         lambda d, c: jobs.any_live(c, later(d, -LONG_AGO_MS)),
-        {"ix_jobs_ringable"},
+        {"ix_jobs_notifiable"},
     ),
     "any_bulk": (
         lambda d, c: jobs.any_bulk(c, d, at_once=2),
-        {"ix_jobs_bulk", "ix_jobs_rung"},
+        {"ix_jobs_bulk", "ix_jobs_notified"},
     ),
-    "ring_bulk": (
-        lambda d, c: jobs.ring_bulk(c, d, at_once=2),
-        {"ix_jobs_bulk", "ix_jobs_rung"},
+    "notify_bulk": (
+        lambda d, c: jobs.notify_bulk(c, d, at_once=2),
+        {"ix_jobs_bulk", "ix_jobs_notified"},
     ),
     "rescue_expired": (lambda d, c: jobs.rescue_expired(c, d), {"ix_jobs_lease"}),
     "claim": (claim, {"uq_jobs_running"}),
-    "rung": (lambda d, c: jobs.rung(c, d, DONE_JOBS + 1), set()),
-    "next_owner": (lambda d, c: jobs.in_turn(c, "batch", after="o7"), {"ix_jobs_rung"}),
-    "first_owner": (lambda d, c: jobs.in_turn(c, "batch", after="p"), {"ix_jobs_rung"}),
+    "rung": (lambda d, c: jobs.notified(c, d, DONE_JOBS + 1), set()),
+    "next_owner": (
+        lambda d, c: jobs.next_in_rotation(c, "batch", after="o7"),
+        {"ix_jobs_notified"},
+    ),
+    "first_owner": (
+        lambda d, c: jobs.next_in_rotation(c, "batch", after="p"),
+        {"ix_jobs_notified"},
+    ),
     "due_in_sessions": (
         lambda d, c: jobs.due_in_sessions(c, d, range(1, 17)),
         {"uq_jobs_open"},
     ),
-    "claim_alike": (claim_alike, {"ix_jobs_rung"}),
+    "claim_alike": (claim_alike, {"ix_jobs_notified"}),
     "finish_all": (
         lambda d, c: jobs.finish_all(
             c, d, [replace(CLAIM, job_id=number) for number in range(1, 17)]
@@ -376,13 +383,15 @@ HOT: dict[str, tuple[Call, set[str]]] = {
         lambda d, c: signals.read(c, owner="o0", key=BUSY, after=SIGNALS - 1000),
         set(),
     ),
-    "count_rung": (lambda d, c: jobs.count_rung(c, "batch", at_most=100), {"ix_jobs_rung"}),
+    "count_rung": (lambda d, c: jobs.count_notified(c, "batch", at_most=100), {"ix_jobs_notified"}),
     "undecided": (
         lambda d, c: scheduling.undecided(c, after=Place(key=70), limit=200),
         {"ix_sessions_undecided", "uq_jobs_open", "ix_jobs_failed"},
     ),
     "unhealed": (
-        lambda d, c: scheduling.unhealed(c, d, rest_ms=1, after=Place(0, 7), limit=200),
+        lambda d, c: scheduling.unreplaced_placeholders(
+            c, d, rest_ms=1, after=Place(0, 7), limit=200
+        ),
         {"ix_summaries_placeholders", "uq_jobs_open", "ix_jobs_failed"},
     ),
     "rested": (
@@ -424,7 +433,9 @@ HOT: dict[str, tuple[Call, set[str]]] = {
         {"ix_bulk_sessions_waiting"},
     ),
     "finished_bulk": (
-        lambda d, c: bulk_runs.finished(c, BULK_RUNS, heals="heal", trigger="recompact"),
+        lambda d, c: bulk_runs.finished(
+            c, BULK_RUNS, replaces="replace_placeholder", trigger="recompact"
+        ),
         {"ix_bulk_sessions_asked"},
     ),
     "bulk_under_way": (

@@ -50,8 +50,8 @@ class Witness:
 def test_sixteen_workers_work_fifty_jobs_of_five_sessions_once_each(database: Database) -> None:
     sessions = [StoredSession.create(database, f"{n}") for n in range(SESSIONS)]
     for session in sessions:
-        session.make_due()
-        session.make_due(JobKind.MICRO)
+        session.enqueue()
+        session.enqueue(JobKind.MICRO)
     left = Counter({session.key: JOBS_PER_SESSION - 2 for session in sessions})
     witness = Witness()
 
@@ -86,7 +86,7 @@ def test_sixteen_workers_work_fifty_jobs_of_five_sessions_once_each(database: Da
 
 
 def test_of_many_workers_one_takes_over_from_a_silent_one(database: Database) -> None:
-    due = StoredSession.create(database).make_due()
+    due = StoredSession.create(database).enqueue()
     worker = Worker(database)
     silent = worker.take(due)
     late = worker.after(LEASE_MS + 1)
@@ -106,9 +106,9 @@ def test_no_wake_up_is_lost_between_a_worker_that_finishes_and_one_that_brings_w
     database: Database,
 ) -> None:
     session, worker = StoredSession.create(database), Worker(database)
-    due = session.make_due()
+    due = session.enqueue()
     for _ in range(15):
         claim = worker.take(due)
-        calls: list[Callable[[], object]] = [session.make_due, partial(worker.finish, claim)]
+        calls: list[Callable[[], object]] = [session.enqueue, partial(worker.finish, claim)]
         succeeded(at_once(calls))
         (due,) = worker.due_in(session.key)

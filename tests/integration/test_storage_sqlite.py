@@ -144,7 +144,7 @@ def test_a_file_that_is_no_database_is_one_clear_error(tmp_path: Path) -> None:
 
 def test_ids_are_never_given_twice(database: Database) -> None:
     session = StoredSession.create(database)
-    first = session.make_due().id
+    first = session.enqueue().id
     with database.write() as connection:
         connection.execute(text("DELETE FROM jobs"))
-    assert session.make_due().id > first
+    assert session.enqueue().id > first

@@ -118,7 +118,7 @@ def test_enumerations_are_stored_as_their_values(database: Database) -> None:
     session = StoredSession.create(database)
     session.append([user("x")])
     session.absorb(session.view(), "sum")
-    session.make_due(JobKind.MICRO)
+    session.enqueue(JobKind.MICRO)
     with database.write() as connection:
         cursors.move(connection, session.key, CursorName.TURNS, 1)
     with database.read() as connection:

@@ -65,12 +65,12 @@ def test_tries_of_a_job_since_a_number_come_oldest_first(
 def test_a_job_stands_due_later_running_and_closed(
     session: StoredSession, database: Database
 ) -> None:
-    def standing(connection: Connection) -> job_records.JobStanding:
+    def standing(connection: Connection) -> job_records.JobOverview:
         found = job_records.standing(connection, database, job.id)
         assert found is not None
         return found
 
-    job = session.make_due(JobKind.BATCH, delay_ms=60_000)
+    job = session.enqueue(JobKind.BATCH, delay_ms=60_000)
     with database.read() as connection:
         waiting = standing(connection)
         assert (waiting.state, waiting.is_open) == (JobState.DUE, True)
@@ -83,7 +83,7 @@ def test_a_job_stands_due_later_running_and_closed(
             connection,
             later(database, 61_000),
             job.id,
-            holder="h",
+            lease_owner="h",
             lease_ms=60_000,
             deadline_ms=60_000,
         )

@@ -73,18 +73,18 @@ class TestTurns:
         case = Case(play)
         case.say(12)
         forget_jobs(play.database)
-        assert recover_orphans(play.shop) == Orphans(undecided=1)
+        assert recover_orphans(play.context) == Orphans(undecided=1)
         assert open_jobs(play.database) == {"turn": ORPHANED}
         assert case.decide() == {"micro": "micro"}
-        assert recover_orphans(play.shop) == Orphans()
+        assert recover_orphans(play.context) == Orphans()
 
     def test_that_have_a_job_are_left_to_it(self, play: Play) -> None:
         case = Case(play)
         case.say(12)
-        assert recover_orphans(play.shop) == Orphans()
+        assert recover_orphans(play.context) == Orphans()
         assert open_jobs(play.database) == {"turn": "turn"}
         case.decide()
-        assert recover_orphans(play.shop) == Orphans()
+        assert recover_orphans(play.context) == Orphans()
 
     def test_whose_job_was_given_up_are_left_alone_until_there_is_another_turn(
         self, play: Play
@@ -92,17 +92,18 @@ class TestTurns:
         case = Case(play)
         case.say()
         give_up(play, JobKind.TURN)
-        assert recover_orphans(play.shop) == Orphans()
+        assert recover_orphans(play.context) == Orphans()
         # An operator who throws it away does not want it back either, however long ago it was.
         drop_all(play.database)
-        assert recover_orphans(play.shop) == Orphans()
+        assert recover_orphans(play.context) == Orphans()
         assert (
-            delete_expired(replace(play.shop, database=later(play.database, 365 * DAY))).jobs == 0
+            delete_expired(replace(play.context, database=later(play.database, 365 * DAY))).jobs
+            == 0
         )
-        assert recover_orphans(play.shop) == Orphans()
+        assert recover_orphans(play.context) == Orphans()
         with play.database.write() as connection:
             connection.execute(sql("UPDATE jobs SET failed_last_at = failed_first_at - 60000"))
-        assert recover_orphans(play.shop) == Orphans(undecided=1)
+        assert recover_orphans(play.context) == Orphans(undecided=1)
 
     def test_of_before_the_upgrade_count_as_decided(self, play: Play) -> None:
         case = Case(play)
@@ -110,10 +111,10 @@ class TestTurns:
         forget_jobs(play.database)
         with play.database.write() as connection:
             connection.execute(sql("UPDATE sessions SET decided_turns = NULL"))
-        assert recover_orphans(play.shop) == Orphans()
+        assert recover_orphans(play.context) == Orphans()
         case.say()
         forget_jobs(play.database)
-        assert recover_orphans(play.shop) == Orphans(undecided=1)
+        assert recover_orphans(play.context) == Orphans(undecided=1)
 
     def test_that_come_while_it_is_decided_are_not_taken_for_decided(
         self, database: Database
@@ -122,12 +123,12 @@ class TestTurns:
             if point == "decided":
                 case.say()
 
-        with playing(url_of(database), reach=speak, **SMALL) as play:
+        with playing(url_of(database), failpoint=speak, **SMALL) as play:
             case = Case(play)
             case.say()
             case.decide()
             forget_jobs(database)
-            assert recover_orphans(play.shop) == Orphans(undecided=1)
+            assert recover_orphans(play.context) == Orphans(undecided=1)
 
     def test_that_are_open_get_a_job_for_what_was_reported_of_them(self, play: Play) -> None:
         case = Case(play)
@@ -135,15 +136,15 @@ class TestTurns:
         case.decide()
         forget_jobs(play.database)
         case.gateway.append(case.session, [user("and now?")])
-        assert recover_orphans(play.shop) == Orphans()
+        assert recover_orphans(play.context) == Orphans()
         usage = {"prompt_tokens": 150_000}
         for _ in range(2):
             case.gateway.append(case.session, [assistant("wait")], usage=usage)
         forget_jobs(play.database)
-        assert recover_orphans(play.shop) == Orphans(undecided=1)
+        assert recover_orphans(play.context) == Orphans(undecided=1)
         assert case.decide() == {"batch": "after_response"}
         forget_jobs(play.database)
-        assert recover_orphans(play.shop) == Orphans()
+        assert recover_orphans(play.context) == Orphans()
 
 
 class TestPlaceholders:
@@ -154,22 +155,22 @@ class TestPlaceholders:
         place.work()
         job = place.job()
         assert job is not None
-        assert job.trigger == Trigger.HEAL
+        assert job.trigger == Trigger.REPLACE_PLACEHOLDER
 
     def test_that_nobody_is_to_heal_get_a_job(self, database: Database, model: ModelServer) -> None:
         with Workplace(desk(database), model.base_url) as place:
             self.fold(place, model)
-            with place.process() as shop:
-                assert recover_orphans(shop).placeholders == 0
+            with place.process() as context:
+                assert recover_orphans(context).placeholders == 0
                 forget_jobs(database, "kind = 'batch'")
-                assert recover_orphans(shop).placeholders == 1
-                assert recover_orphans(shop).placeholders == 0
+                assert recover_orphans(context).placeholders == 1
+                assert recover_orphans(context).placeholders == 0
             model.always(Good())
             place.work_off()
             assert place.job() is None
             forget_jobs(database)
-            with place.process() as shop:
-                assert recover_orphans(shop).placeholders == 0
+            with place.process() as context:
+                assert recover_orphans(context).placeholders == 0
 
     def die(self, database: Database) -> None:
         """Let the job that is to heal it be dead."""
@@ -188,26 +189,26 @@ class TestPlaceholders:
             self.fold(place, model)
             self.die(database)
             for _ in range(2):
-                with place.process() as shop:
-                    assert recover_orphans(shop).placeholders == 0
+                with place.process() as context:
+                    assert recover_orphans(context).placeholders == 0
                 place.pass_by(DAY - MINUTE)
-                with place.process() as shop:
-                    assert recover_orphans(shop).placeholders == 0
+                with place.process() as context:
+                    assert recover_orphans(context).placeholders == 0
                 place.pass_by(3 * MINUTE)
-                with place.process() as shop:
-                    assert recover_orphans(shop).placeholders == 1
+                with place.process() as context:
+                    assert recover_orphans(context).placeholders == 1
                     # The one that died is closed: there is one job for it.
                     assert rows_of(database, "SELECT id FROM jobs WHERE state = 'dead'") == []
-                    assert recover_orphans(shop).placeholders == 0
+                    assert recover_orphans(context).placeholders == 0
                 self.die(database)
             place.pass_by(2 * DAY)
-            with place.process() as shop:
-                assert recover_orphans(shop).placeholders == 1
+            with place.process() as context:
+                assert recover_orphans(context).placeholders == 1
             model.always(Good())
             place.work_off()
             assert place.job() is None
-            with place.process() as shop:
-                assert recover_orphans(shop).placeholders == 0
+            with place.process() as context:
+                assert recover_orphans(context).placeholders == 0
 
     def test_whose_job_an_operator_has_dropped_are_left_as_they_are(
         self, database: Database, model: ModelServer
@@ -217,9 +218,9 @@ class TestPlaceholders:
             self.die(database)
             drop_all(database)
             place.pass_by(100 * DAY)
-            with place.process() as shop:
-                delete_expired(shop)
-                assert recover_orphans(shop).placeholders == 0
+            with place.process() as context:
+                delete_expired(context)
+                assert recover_orphans(context).placeholders == 0
 
 
 class TestCooldowns:
@@ -232,18 +233,18 @@ class TestCooldowns:
         # Old tool output may be pruned meanwhile (ENGINE.md §8).
         assert case.decide().keys() <= {"prune"}
         play.work_off()
-        assert recover_orphans(play.shop) == Orphans()
+        assert recover_orphans(play.context) == Orphans()
         return case
 
     def swept_later(self, database: Database, **settings: Any) -> dict[str, str]:
         """Ten minutes later: sweep and work the turn job; gives what is open then."""
         url = url_of(database)
         with playing(url, offset_ms=10 * MINUTE, **{**SMALL, **settings}) as play:
-            assert recover_orphans(play.shop) == Orphans(cooled_down=1)
+            assert recover_orphans(play.context) == Orphans(cooled_down=1)
             assert open_jobs(database) == {"turn": COOLDOWN_OVER}
-            assert recover_orphans(play.shop) == Orphans()
+            assert recover_orphans(play.context) == Orphans()
             found = Case(play).decide()
-            assert recover_orphans(play.shop) == Orphans()
+            assert recover_orphans(play.context) == Orphans()
             return found
 
     def test_a_session_whose_last_report_was_over_the_threshold_is_compacted(
@@ -282,7 +283,7 @@ class TestCooldowns:
             case.say()
             assert case.decide() == {"batch": "after_response"}
             forget_jobs(database)
-            assert recover_orphans(play.shop) == Orphans()
+            assert recover_orphans(play.context) == Orphans()
 
     def test_what_openai_compacts_waits_for_a_report(self, database: Database) -> None:
         settings = {**SMALL, "codex_responses_native": True, "codex_app_server_auto": "off"}
@@ -292,7 +293,7 @@ class TestCooldowns:
             case.say(12)
             assert case.decide() == {}
         with playing(url_of(database), offset_ms=10 * MINUTE, **settings) as play:
-            assert recover_orphans(play.shop) == Orphans(cooled_down=1)
+            assert recover_orphans(play.context) == Orphans(cooled_down=1)
             worked = play.work_one()
             assert worked is not None
             assert worked.due == ()
@@ -308,12 +309,12 @@ class TestCooldowns:
             place.work()
             assert GuardName.COOLDOWN in place.guards()
             model.always(Good())
-            with place.process() as shop:
-                assert recover_orphans(shop).cooled_down == 0
+            with place.process() as context:
+                assert recover_orphans(context).cooled_down == 0
             assert place.work() == []
             place.pass_by(place.guards()[GuardName.COOLDOWN].left_ms + 1)
-            with place.process() as shop:
-                assert recover_orphans(shop).cooled_down == 1
+            with place.process() as context:
+                assert recover_orphans(context).cooled_down == 1
             made = [outcome.outcome for _ in range(3) for outcome in place.work()]
             # Old tool output may be looked at first (ENGINE.md §8).
             assert [one for one in made if one is not Outcome.NOTHING_DUE] == [Outcome.COMPACTED]
@@ -325,7 +326,7 @@ def test_nothing_to_do_takes_no_write_lock(play: Play) -> None:
     case.say(12)
     play.work_off()
     with counted(play.database) as work:
-        recover_orphans(play.shop)
+        recover_orphans(play.context)
     assert work.rows_written == 0
     assert not work.writes
 
@@ -340,6 +341,6 @@ def test_more_than_a_page_is_found(play: Play) -> None:
                 " FROM numbers"
             )
         )
-    assert recover_orphans(play.shop) == Orphans(undecided=450)
+    assert recover_orphans(play.context) == Orphans(undecided=450)
     with play.database.write() as connection:
-        assert len(jobs.ring_due(connection, play.database, again_after_ms=0, limit=1000)) == 450
+        assert len(jobs.notify_due(connection, play.database, again_after_ms=0, limit=1000)) == 450

@@ -52,7 +52,7 @@ def secured(url: str, port: int, host: str, query: str, scheme: str) -> str:
     return f"{scheme}://{user_part}{host}:{port}{parts.path}?{query}"
 
 
-def rings(url: str) -> int:
+def notifications(url: str) -> int:
     """Send a message and take it back."""
     app = Celery("tls", set_as_current=False)
     app.conf.update(celery_settings(url, notify_only=True))
@@ -71,7 +71,7 @@ def test_rings_go_over_tls(certificates: Certificates, redis_url: str) -> None:
     with TlsProxy(place(redis_url), certificates, postgresql=False) as proxy:
         query = f"ssl_ca_certs={certificates.authority}"
         url = secured(redis_url, proxy.port, "localhost", query, "rediss")
-        assert rings(url) == 1
+        assert notifications(url) == 1
         signal = Signal(1, "o", "s", SignalKind.RESET, False, {}, 0)
         assert publish_signals(url, [signal]) == 1
         assert proxy.served >= 2
@@ -86,7 +86,7 @@ def test_a_redis_that_cannot_prove_its_name_is_not_talked_to(
         asked = query.format(others=others.authority)
         url = secured(redis_url, proxy.port, "localhost", asked, "rediss")
         with pytest.raises(OperationalError):
-            rings(url)
+            notifications(url)
         assert proxy.served == 0
 
 
@@ -95,7 +95,7 @@ def test_the_name_of_a_redis_is_checked_too(certificates: Certificates, redis_ur
         query = f"ssl_ca_certs={certificates.authority}"
         url = secured(redis_url, proxy.port, "127.0.0.1", query, "rediss")
         with pytest.raises(OperationalError):
-            rings(url)
+            notifications(url)
 
 
 def test_only_a_url_that_says_so_is_not_verified(openssl: str) -> None:

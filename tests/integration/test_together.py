@@ -20,7 +20,7 @@ from tests.conversations import turn
 from tests.counting import counted
 from tests.gateways import gateway_on, rows_of, url_of
 from tests.play import Play, playing
-from workers.runtime.context import Workshop
+from workers.runtime.context import WorkerContext
 from workers.runtime.jobs import TOGETHER, Crashed, NotClaimed, Worked, work_next
 from workers.runtime.scheduling import Finished
 
@@ -38,17 +38,17 @@ def talk(play: Play, number: int) -> list[int]:
     for _ in range(number):
         session = play.gateway.open_session(context_window=128_000)
         play.gateway.finalize_turn(session, [user("hello"), assistant("good day")])
-    return ring(play)
+    return notify(play)
 
 
-def ring(play: Play) -> list[int]:
+def notify(play: Play) -> list[int]:
     with play.database.write() as connection:
-        due = jobs.ring_due(connection, play.database, again_after_ms=-1, limit=1000)
+        due = jobs.notify_due(connection, play.database, again_after_ms=-1, limit=1000)
     return sorted(job.id for job in due)
 
 
-def worked(shop: Workshop, job: int) -> Worked:
-    match work_next(shop, job):
+def worked(context: WorkerContext, job: int) -> Worked:
+    match work_next(context, job):
         case Worked() as done:
             return done
         case other:
@@ -67,15 +67,15 @@ def decided(play: Play) -> list[int]:
     return list(map(itemgetter(0), rows_of(play.database, query)))
 
 
-def once_at(shop: Workshop, point: str, *acts: Callable[[], None]) -> Workshop:
-    """The workshop where a job that gets to `point` does the next of `acts`, while there is one."""
+def once_at(context: WorkerContext, point: str, *acts: Callable[[], None]) -> WorkerContext:
+    """Return a context in which a job that gets to `point` does the next of `acts`, if any."""
     left = list(acts)
 
-    def reach(at: str) -> None:
+    def failpoint(at: str) -> None:
         if at == point and left:
             left.pop(0)()
 
-    return replace(shop, reach=reach)
+    return replace(context, failpoint=failpoint)
 
 
 def fail() -> None:
@@ -83,32 +83,32 @@ def fail() -> None:
 
 
 def test_each_is_decided_about_once_and_its_own_ring_comes_to_nothing(play: Play) -> None:
-    rings = talk(play, TOGETHER + 4)
-    assert worked(play.shop, rings[0]).together == TOGETHER
+    notifications = talk(play, TOGETHER + 4)
+    assert worked(play.context, notifications[0]).together == TOGETHER
     assert states(play) == ["done"] * TOGETHER + ["due"] * 4
     assert decided(play) == [1] * TOGETHER + [0] * 4
     # This process knows what it has closed; another one looks.
     with counted(play.database) as looks:
-        for job in rings[:TOGETHER]:
-            assert work_next(play.shop, job) == NotClaimed()
+        for job in notifications[:TOGETHER]:
+            assert work_next(play.context, job) == NotClaimed()
     assert looks.statements == 0
-    other = replace(play.shop, finished=Finished())
+    other = replace(play.context, finished=Finished())
     with counted(play.database) as looks:
-        for job in rings[:TOGETHER]:
+        for job in notifications[:TOGETHER]:
             assert work_next(other, job) == NotClaimed()
     assert looks.statements == TOGETHER
-    assert worked(play.shop, rings[TOGETHER]).together == 4
-    assert states(play) == ["done"] * len(rings)
-    assert decided(play) == [1] * len(rings)
+    assert worked(play.context, notifications[TOGETHER]).together == 4
+    assert states(play) == ["done"] * len(notifications)
+    assert decided(play) == [1] * len(notifications)
 
 
 def test_many_cost_little_more_than_one(play: Play) -> None:
     [job] = talk(play, 1)
     with counted(play.database) as one:
-        worked(play.shop, job)
-    rings = talk(play, TOGETHER)
+        worked(play.context, job)
+    notifications = talk(play, TOGETHER)
     with counted(play.database) as many:
-        assert worked(play.shop, rings[0]).together == TOGETHER
+        assert worked(play.context, notifications[0]).together == TOGETHER
     # What is read of each one's messages to see whether something could be absorbed.
     reads = 3 * TOGETHER
     assert many.statements <= one.statements + reads
@@ -121,24 +121,24 @@ def test_what_becomes_due_in_each_is_rung_for(play: Play) -> None:
         for number in range(12):
             play.gateway.finalize_turn(session, turn(number))
         talks.append(session)
-    done = worked(play.shop, ring(play)[0])
+    done = worked(play.context, notify(play)[0])
     assert done.together == 3
     assert sorted(due.session for due in done.due) == sorted(session.id for session in talks)
     assert {due.kind for due in done.due} == {JobKind.MICRO}
-    assert [type(work_next(play.shop, due.id)) for due in done.due] == [Worked] * 3
+    assert [type(work_next(play.context, due.id)) for due in done.due] == [Worked] * 3
 
 
 def test_a_turn_that_is_finished_meanwhile_makes_its_job_due_again(play: Play) -> None:
-    rings = talk(play, 3)
+    notifications = talk(play, 3)
     [_, (talked,), _] = rows_of(play.database, 'SELECT id FROM sessions ORDER BY "key"')
-    shop = once_at(play.shop, "decided", lambda: say_more(play, talked))
-    done = worked(shop, rings[0])
+    context = once_at(play.context, "decided", lambda: say_more(play, talked))
+    done = worked(context, notifications[0])
     assert done.together == 3
-    assert [due.id for due in done.due] == [rings[1]]
+    assert [due.id for due in done.due] == [notifications[1]]
     assert states(play) == ["done", "due", "done"]
     assert decided(play) == [1, 1, 1]
-    assert [job in play.shop.finished for job in rings] == [True, False, True]
-    assert worked(play.shop, rings[1]).together == 1
+    assert [job in play.context.finished for job in notifications] == [True, False, True]
+    assert worked(play.context, notifications[1]).together == 1
     assert decided(play) == [1, 2, 1]
 
 
@@ -147,51 +147,54 @@ def say_more(play: Play, session: str) -> None:
 
 
 def test_one_that_was_taken_away_keeps_nobody_elses_from_being_stored(play: Play) -> None:
-    rings = talk(play, 3)
+    notifications = talk(play, 3)
 
     def take_away() -> None:
         with play.database.write() as connection:
             connection.execute(
-                sql("UPDATE jobs SET fence = fence + 1 WHERE id = :id"), {"id": rings[1]}
+                sql("UPDATE jobs SET fence = fence + 1 WHERE id = :id"), {"id": notifications[1]}
             )
 
-    done = worked(once_at(play.shop, "decided", take_away), rings[0])
+    done = worked(once_at(play.context, "decided", take_away), notifications[0])
     assert done.due == ()
     assert states(play) == ["done", "running", "done"]
     assert decided(play) == [1, 0, 1]
 
 
 def test_where_they_fail_together_each_is_worked_alone(play: Play) -> None:
-    rings = talk(play, 3)
-    done = worked(once_at(play.shop, "decided", fail), rings[0])
-    assert (done.job_id, done.together) == (rings[0], 1)
+    notifications = talk(play, 3)
+    done = worked(once_at(play.context, "decided", fail), notifications[0])
+    assert (done.job_id, done.together) == (notifications[0], 1)
     assert states(play) == ["done"] * 3
 
 
 def test_the_one_that_fails_alone_too_waits_for_its_next_try_and_the_others_are_done(
     play: Play,
 ) -> None:
-    rings = talk(play, 3)
-    match work_next(once_at(play.shop, "decided", fail, fail), rings[0]):
+    notifications = talk(play, 3)
+    match work_next(once_at(play.context, "decided", fail, fail), notifications[0]):
         case Crashed(error, dead, due=due):
             assert isinstance(error, ValueError)
             assert not dead
-            assert [job.id for job in due] == [rings[0]]
+            assert [job.id for job in due] == [notifications[0]]
         case other:
             raise AssertionError(other)
     assert states(play) == ["due", "done", "done"]
 
 
 def test_what_was_claimed_before_is_worked_alone_since_it_may_end_its_process(play: Play) -> None:
-    rings = talk(play, 4)
-    with play.database.write() as connection:
-        connection.execute(sql("UPDATE jobs SET attempt = 1 WHERE id = :id"), {"id": rings[1]})
-    assert worked(play.shop, rings[1]).together == 1
+    notifications = talk(play, 4)
     with play.database.write() as connection:
         connection.execute(
-            sql("UPDATE jobs SET attempt = 1, state = 'due' WHERE id = :id"), {"id": rings[1]}
+            sql("UPDATE jobs SET attempt = 1 WHERE id = :id"), {"id": notifications[1]}
         )
-    assert worked(play.shop, rings[0]).together == 3
+    assert worked(play.context, notifications[1]).together == 1
+    with play.database.write() as connection:
+        connection.execute(
+            sql("UPDATE jobs SET attempt = 1, state = 'due' WHERE id = :id"),
+            {"id": notifications[1]},
+        )
+    assert worked(play.context, notifications[0]).together == 3
     assert states(play) == ["done", "due", "done", "done"]
 
 
@@ -199,21 +202,21 @@ def test_one_owners_many_do_not_keep_another_from_his_turn(play: Play) -> None:
     with gateway_on(url_of(play.database), owner="zoe") as hers:
         session = hers.open_session()
         hers.finalize_turn(session, [user("hello"), assistant("good day")])
-    rings = talk(play, 3 * TOGETHER)
-    worked(play.shop, rings[1])
+    notifications = talk(play, 3 * TOGETHER)
+    worked(play.context, notifications[1])
     # It is the next owner's turn, and nobody stands behind her.
-    second = worked(play.shop, rings[-1])
+    second = worked(play.context, notifications[-1])
     assert (second.session, second.together) == (session.id, 1)
-    assert [due.id for due in second.due] == [rings[-1]]
-    assert worked(play.shop, rings[-1]).together == TOGETHER
+    assert [due.id for due in second.due] == [notifications[-1]]
+    assert worked(play.context, notifications[-1]).together == TOGETHER
 
 
 def test_other_owners_are_taken_along_in_the_order_of_names(play: Play) -> None:
     for owner in ("b", "a", "c"):
         with gateway_on(url_of(play.database), owner=owner) as gateway:
             gateway.finalize_turn(gateway.open_session(), [user("hello"), assistant("good day")])
-    first = ring(play)[0]
-    done = worked(play.shop, first)
+    first = notify(play)[0]
+    done = worked(play.context, first)
     # The turn begins at the front.
     assert done.together == 3
     assert states(play) == ["done"] * 3
@@ -221,13 +224,13 @@ def test_other_owners_are_taken_along_in_the_order_of_names(play: Play) -> None:
 
 def test_a_session_that_a_gateway_writes_to_is_not_waited_for(postgres_url: str) -> None:
     with playing(postgres_url) as play:
-        rings = talk(play, 3)
+        notifications = talk(play, 3)
         with play.database.write() as connection:
             [_, (key,), _] = rows_of(play.database, 'SELECT "key" FROM sessions ORDER BY "key"')
             sessions.lock(connection, key)
-            assert worked(play.shop, rings[0]).together == 2
+            assert worked(play.context, notifications[0]).together == 2
         assert states(play) == ["done", "due", "done"]
-        assert worked(play.shop, rings[1]).together == 1
+        assert worked(play.context, notifications[1]).together == 1
 
 
 def test_each_sessions_own_cursor_says_which_of_its_reports_are_unread(play: Play) -> None:
@@ -249,10 +252,10 @@ def test_each_sessions_own_cursor_says_which_of_its_reports_are_unread(play: Pla
 
 
 def test_a_thread_that_is_rung_for_meanwhile_finds_its_job_taken_along(play: Play) -> None:
-    rings = talk(play, 3)
+    notifications = talk(play, 3)
     found: list[object] = []
-    other = Thread(target=lambda: found.append(work_next(play.shop, rings[2])))
-    done = worked(once_at(play.shop, "decided", other.start), rings[0])
+    other = Thread(target=lambda: found.append(work_next(play.context, notifications[2])))
+    done = worked(once_at(play.context, "decided", other.start), notifications[0])
     other.join(180)
     assert found == [NotClaimed()]
     assert (done.together, states(play)) == (3, ["done"] * 3)

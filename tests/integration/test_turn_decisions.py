@@ -59,8 +59,8 @@ class TestReports:
         case = Case(play)
         case.say(prompt_tokens=150_000)
         case.decide()
-        made = play.rows("SELECT queue, strength, options FROM jobs WHERE kind = 'batch'")
-        assert made == [("batch", RULES[Trigger.AFTER_RESPONSE].strength, None)]
+        made = play.rows("SELECT queue, priority, options FROM jobs WHERE kind = 'batch'")
+        assert made == [("batch", RULES[Trigger.AFTER_RESPONSE].priority, None)]
 
     def test_below_a_declared_window_count_against_that(self, play: Play) -> None:
         case = Case(play, context_window=1_000_000)
@@ -95,7 +95,7 @@ class TestReports:
         case = Case(play)
         case.put(GuardName.COOLDOWN, hold_ms=60_000)
         case.say(prompt_tokens=150_000)
-        assert case.decide() == {"prune": "held_back"}
+        assert case.decide() == {"prune": "suppressed"}
         play.work_one()
         learned = case.record().calibration
         case.clear(GuardName.COOLDOWN)
@@ -181,7 +181,7 @@ class TestCalibration:
             if point == "decided":
                 case.gateway.set_model(case.session, "another", context_window=200_000)
 
-        with playing(url_of(database), reach=change) as play:
+        with playing(url_of(database), failpoint=change) as play:
             case = Case(play)
             case.say(prompt_tokens=30_000)
             case.decide()
@@ -234,10 +234,10 @@ class TestGuards:
     ) -> None:
         with playing(url_of(database), **SMALL) as play:
             case = Case(play)
-            fingerprint = play.shop.summariser.fingerprint
+            fingerprint = play.context.summariser.fingerprint
             case.put(GuardName.COOLDOWN, hold_ms=60_000, subject=fingerprint)
             case.say(12, prompt_tokens=150_000)
-            assert case.decide() == {"prune": "held_back"}
+            assert case.decide() == {"prune": "suppressed"}
             play.work_one()
             case.put(GuardName.COOLDOWN, hold_ms=60_000, subject=fingerprint + 1)
             case.say(prompt_tokens=150_000)
@@ -256,7 +256,7 @@ class TestGuards:
             case = Case(play)
             case.say()
             ((turn_job,),) = play.rows("SELECT id FROM jobs WHERE kind = 'turn' AND state = 'due'")
-            work(play.shop, turn_job)
+            work(play.context, turn_job)
             assert case.open() == {"batch": "hygiene_count"}
 
     def test_of_a_cooldown_end_with_the_clock_of_the_database(self, database: Database) -> None:
@@ -265,7 +265,7 @@ class TestGuards:
             case = Case(play)
             case.put(GuardName.COOLDOWN, hold_ms=600_000)
             case.say(prompt_tokens=150_000)
-            assert case.decide() == {"prune": "held_back"}
+            assert case.decide() == {"prune": "suppressed"}
             play.work_one()
         with playing(url, offset_ms=600_000) as play:
             case = Case(play)
@@ -277,7 +277,7 @@ class TestGuards:
             case = Case(play)
             case.put(GuardName.POOR_PASSES, count=2, hold_ms=60_000)
             case.say(12, prompt_tokens=150_000)
-            assert case.decide() == {"micro": "micro", "prune": "held_back"}
+            assert case.decide() == {"micro": "micro", "prune": "suppressed"}
 
     def test_let_batch_cover_what_micro_would_absorb(self, database: Database) -> None:
         with playing(url_of(database), **SMALL) as play:
@@ -420,7 +420,7 @@ class TestCrashes:
                 raise Killed
 
         url = url_of(database)
-        with playing(url, reach=break_off) as play:
+        with playing(url, failpoint=break_off) as play:
             case = Case(play)
             case.say(prompt_tokens=150_000)
             with pytest.raises(Killed):

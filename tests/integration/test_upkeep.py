@@ -11,7 +11,7 @@ from sqlalchemy import text as sql
 from storage import maintenance
 from storage.engine import BUSY_SECONDS, Database, open_database
 from storage.errors import DatabaseUnavailable
-from storage.maintenance import Tended
+from storage.maintenance import Maintained
 from tests.chat import user
 from tests.gateways import migrated, rows_of
 from tests.stored_session import StoredSession
@@ -31,11 +31,11 @@ def test_the_log_is_moved_and_cut_off_while_nobody_uses_it(file: Database) -> No
     session = StoredSession.create(file)
     session.append([user("x" * 100_000)])
     assert log_size(file) > 100_000
-    tended = maintenance.tend(file)
+    tended = maintenance.maintain(file)
     assert tended.cut_off
     assert tended.pages == tended.moved > 20
     assert log_size(file) == 0
-    assert maintenance.tend(file).pages < 20
+    assert maintenance.maintain(file).pages < 20
     assert len(session.view()) == 1
 
 
@@ -45,19 +45,19 @@ def test_readers_and_writers_go_on_meanwhile(file: Database) -> None:
     with file.read() as reader:
         before = reader.execute(sql("SELECT count(*) FROM messages")).scalar_one()
         session.append([user("more")])
-        tended = maintenance.tend(file)
+        tended = maintenance.maintain(file)
         assert not tended.cut_off
         assert reader.execute(sql("SELECT count(*) FROM messages")).scalar_one() == before
     with file.write() as writer:
         writer.execute(sql("UPDATE sessions SET source = 'web'"))
-        assert not maintenance.tend(file).cut_off
+        assert not maintenance.maintain(file).cut_off
     assert len(session.view()) == 2
-    assert maintenance.tend(file).cut_off
+    assert maintenance.maintain(file).cut_off
 
 
 def test_connections_are_as_patient_as_before(file: Database) -> None:
     StoredSession.create(file)
-    maintenance.tend(file)
+    maintenance.maintain(file)
     assert rows_of(file, "PRAGMA busy_timeout") == [(BUSY_SECONDS * 1000,)]
 
 
@@ -72,14 +72,14 @@ def test_statistics_are_made_when_tables_have_grown(file: Database) -> None:
         )
     # SQLite makes statistics of tables where it has missed them.
     assert rows_of(file, "SELECT id FROM sessions WHERE active_at = 7") == [("7",)]
-    maintenance.tend(file)
+    maintenance.maintain(file)
     known = rows_of(file, "SELECT count(*) FROM sqlite_stat1 WHERE tbl = 'sessions'")
     assert known > [(0,)]
 
 
 def test_a_server_looks_after_itself(postgres_url: str) -> None:
     with migrated(postgres_url) as database:
-        assert maintenance.tend(database) == Tended()
+        assert maintenance.maintain(database) == Maintained()
 
 
 def test_a_file_that_is_none_is_told_of(tmp_path: Path) -> None:
@@ -87,5 +87,5 @@ def test_a_file_that_is_none_is_told_of(tmp_path: Path) -> None:
     path.write_bytes(b"not a database, " * 1000)
     database = open_database(f"sqlite:///{path}")
     with pytest.raises(DatabaseUnavailable, match="not a database"):
-        maintenance.tend(database)
+        maintenance.maintain(database)
     database.close()

@@ -55,11 +55,11 @@ def test_a_placeholder_keeps_its_turn_to_be_replaced(database: Database) -> None
         place.work()
         healing = place.job()
         assert healing is not None
-        assert healing.trigger == Trigger.HEAL
+        assert healing.trigger == Trigger.REPLACE_PLACEHOLDER
         job = place.ask(Trigger.MANUAL)
         assert job.id == healing.id
         assert withdraw(database, place.session.key, job.id)
         waiting = place.job()
         assert waiting is not None
-        assert (waiting.kind, waiting.trigger) == (JobKind.BATCH, Trigger.HEAL)
+        assert (waiting.kind, waiting.trigger) == (JobKind.BATCH, Trigger.REPLACE_PLACEHOLDER)
         assert waiting.run_at > place.time()

@@ -91,7 +91,9 @@ def test_two_turns_on_either_side_of_a_place_are_taken() -> None:
     assert taken(desk(), CompactionOptions(around=31)) == [*range(20, 40)]
 
 
-@pytest.mark.parametrize("trigger", [one for one in Trigger if one is not Trigger.HEAL])
+@pytest.mark.parametrize(
+    "trigger", [one for one in Trigger if one is not Trigger.REPLACE_PLACEHOLDER]
+)
 def test_closed_groups_of_an_open_turn_are_for_some_triggers(trigger: Trigger) -> None:
     view = desk(4, tools=20)[:-2]  # the last call waits
     newest = 12

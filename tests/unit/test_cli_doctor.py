@@ -23,7 +23,7 @@ from storage import attempts, endpoints, guards, migrate
 from storage.attempts import AttemptRecord
 from storage.engine import Database, open_database
 from storage.guards import GuardName
-from storage.jobs import JobKind, make_due, queue_states
+from storage.jobs import JobKind, enqueue, queue_states
 from tests.gateways import gateway_on
 from tests.model_behaviours import Good, Plan, Silence
 from tests.model_behaviours import Status as Answers
@@ -142,9 +142,7 @@ def test_jobs_that_wait_for_long_dead_ones_and_pauses_are_warnings(tmp_path: Pat
     assert {finding.status for finding in findings} == {Status.OK}
     assert {finding.status for finding in check_jobs(database)} == {Status.OK}
     with database.write() as connection:
-        make_due(
-            connection, database, session.key, kind=JobKind.TURN, queue="turns", trigger="turn"
-        )
+        enqueue(connection, database, session.key, kind=JobKind.TURN, queue="turns", trigger="turn")
         connection.exec_driver_sql("UPDATE jobs SET run_at = run_at - 540000")
     assert {finding.status for finding in check_jobs(database)} == {Status.OK}
     with database.write() as connection:

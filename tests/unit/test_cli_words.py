@@ -132,7 +132,11 @@ def test_guards_that_only_remember_something_are_not_among_those_that_hold() -> 
         (SignalKind.FINISHED, FIGURES, f"compacted: {CHANGE}"),
         (SignalKind.FAILED, {"error": "empty"}, "no summary could be had (empty)"),
         (SignalKind.PLACEHOLDER, FIGURES, f"a placeholder stands in: {CHANGE}"),
-        (SignalKind.HEALED, FIGURES, f"a summary took the placeholder's place: {CHANGE}"),
+        (
+            SignalKind.PLACEHOLDER_REPLACED,
+            FIGURES,
+            f"a summary took the placeholder's place: {CHANGE}",
+        ),
         (
             SignalKind.STUCK,
             {**FIGURES, "sentence": "Start a new one."},

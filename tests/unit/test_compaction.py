@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from producers import ApiErrorKind, Compaction, CompressionStuck, Hold, Status
+from producers import ApiErrorKind, Compaction, CompressionStuck, Status, Suppression
 from producers.measure import Size
 from storage.guards import GuardName
 
@@ -53,7 +53,7 @@ def test_two_passes_in_a_row_count_from_the_first_to_the_last() -> None:
 
 
 def test_a_request_that_came_to_nothing_does_not_take_from_what_was_done() -> None:
-    hold = Hold("cooldown after a failure", GuardName.COOLDOWN, 5000)
+    hold = Suppression("cooldown after a failure", GuardName.COOLDOWN, 5000)
     nothing = replace(
         NOW,
         status=Status.SUPPRESSED,
@@ -95,12 +95,16 @@ def test_a_request_that_came_to_nothing_does_not_take_from_what_was_done() -> No
         (
             Status.SUPPRESSED,
             {
-                "suppressed_by": Hold("cooldown", GuardName.COOLDOWN, 1_234_000),
+                "suppressed_by": Suppression("cooldown", GuardName.COOLDOWN, 1_234_000),
                 "left_ms": 1_234_000,
             },
             "suppressed for 1,234 s: cooldown",
         ),
-        (Status.SUPPRESSED, {"suppressed_by": Hold("switched off")}, "suppressed: switched off"),
+        (
+            Status.SUPPRESSED,
+            {"suppressed_by": Suppression("switched off")},
+            "suppressed: switched off",
+        ),
         (Status.SUPPRESSED, {}, "suppressed by a guard"),
     ],
 )

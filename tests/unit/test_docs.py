@@ -198,7 +198,7 @@ def test_the_table_of_triggers_is_that_of_the_rules() -> None:
     told = {row[0].strip("`"): (int(row[1]), *(cell == "yes" for cell in row[2:])) for row in rows}
     known = {
         _word(trigger.value): (
-            rules.strength,
+            rules.priority,
             rules.honours_switch,
             rules.honours_cooldown,
             rules.honours_thrash,

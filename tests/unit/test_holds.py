@@ -8,7 +8,7 @@ import pytest
 
 from storage.guards import GuardName, GuardRecord
 from tests.session_records import session_record
-from workers.policy.guards import Hold, held_back
+from workers.policy.guards import Suppression, suppressed_by
 from workers.policy.triggers import RULES, Trigger
 from workers.settings import CompressionSettings
 
@@ -49,8 +49,8 @@ def hold(
     session: Any = SESSION,
     fingerprint: int = OURS,
     **settings: Any,
-) -> Hold | None:
-    return held_back(
+) -> Suppression | None:
+    return suppressed_by(
         RULES[trigger],
         guards or {},
         session=session,
@@ -90,10 +90,10 @@ def test_what_bypasses_the_guards_bypasses_all_of_them(trigger: Trigger) -> None
     ("guard", "passing"),
     [
         (GuardName.UNDONE, set()),
-        (GuardName.COOLDOWN, {Trigger.HEAL}),
-        (GuardName.POOR_PASSES, {Trigger.HEAL, Trigger.HYGIENE_TOKENS}),
-        (GuardName.NOTHING_TO_COMPACT, {Trigger.HEAL}),
-        (GuardName.NOT_SMALLER, {Trigger.HEAL}),
+        (GuardName.COOLDOWN, {Trigger.REPLACE_PLACEHOLDER}),
+        (GuardName.POOR_PASSES, {Trigger.REPLACE_PLACEHOLDER, Trigger.HYGIENE_TOKENS}),
+        (GuardName.NOTHING_TO_COMPACT, {Trigger.REPLACE_PLACEHOLDER}),
+        (GuardName.NOT_SMALLER, {Trigger.REPLACE_PLACEHOLDER}),
     ],
 )
 def test_each_guard_holds_the_triggers_that_the_specification_lists(
@@ -115,7 +115,7 @@ def test_an_undo_holds_until_one_more_turn_is_closed(turns: int, held: bool) -> 
 def test_a_cooldown_holds_until_its_last_millisecond(left_ms: int, held: bool) -> None:
     guards = {GuardName.COOLDOWN: GuardRecord(0, OURS, left_ms=left_ms, detail="timeout")}
     found = hold(Trigger.PREFLIGHT, guards)
-    expected = Hold("cooldown after a failure (timeout)", GuardName.COOLDOWN, left_ms)
+    expected = Suppression("cooldown after a failure (timeout)", GuardName.COOLDOWN, left_ms)
     assert found == (expected if held else None)
 
 
@@ -153,7 +153,7 @@ def test_a_remembered_no_op_holds_while_nothing_changed(
 ) -> None:
     guards = {GuardName.NOTHING_TO_COMPACT: NOTHING}
     found = hold(Trigger.PREFLIGHT, guards, session=session_record(**changed))
-    expected = Hold("nothing to compact: the middle is empty", GuardName.NOTHING_TO_COMPACT)
+    expected = Suppression("nothing to compact: the middle is empty", GuardName.NOTHING_TO_COMPACT)
     assert found == (expected if held else None)
 
 

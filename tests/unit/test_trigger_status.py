@@ -10,7 +10,7 @@ from storage.endpoints import EndpointState
 from storage.guards import GuardName, GuardRecord
 from tests.session_records import session_record
 from workers.policy.calibration import Calibration
-from workers.policy.guards import Hold
+from workers.policy.guards import Suppression
 from workers.policy.triggers import Trigger
 from workers.settings import CompressionSettings
 from workers.turn.due import (
@@ -24,7 +24,7 @@ from workers.turn.due import (
 )
 
 OURS = 11
-DOWN = Hold("the summariser is down (connection)", left_ms=30_000)
+DOWN = Suppression("the summariser is down (connection)", left_ms=30_000)
 COOLS = {GuardName.COOLDOWN: GuardRecord(0, OURS, left_ms=60_000, detail="rate_limited")}
 BYPASSING = {Trigger.HYGIENE_COUNT, Trigger.CONTEXT_OVERFLOW}
 
@@ -36,7 +36,7 @@ def statuses_of(
     session: dict[str, Any] | None = None,
     micro_due: bool = True,
     placeholder: bool = False,
-    down: Hold | None = None,
+    down: Suppression | None = None,
     **settings: Any,
 ) -> dict[str, TriggerStatus]:
     load = Load(session_record(**(session or {})), Calibration(), prompt)
@@ -84,8 +84,8 @@ def test_sizes_stand_beside_the_limits_that_they_are_compared_with() -> None:
         PRUNE: (160_000, 150_000, False),
     }
     assert found[MICRO].met
-    assert not found[Trigger.HEAL].met
-    assert statuses_of(placeholder=True)[Trigger.HEAL].met
+    assert not found[Trigger.REPLACE_PLACEHOLDER].met
+    assert statuses_of(placeholder=True)[Trigger.REPLACE_PLACEHOLDER].met
 
 
 def test_many_messages_are_met_before_a_request_too() -> None:
@@ -141,7 +141,7 @@ def test_the_mark_of_a_pruning_pass_holds_until_the_session_has_grown() -> None:
     mark = {GuardName.PRUNE_MARK: GuardRecord(200_000, 40_000, detail="m")}
     given: dict[str, Any] = {"proactive_prune_tokens": 30_000}
 
-    def hold(tokens: int, **facts: Any) -> Hold | None:
+    def hold(tokens: int, **facts: Any) -> Suppression | None:
         session = {"live_tokens": tokens, "model": "m", **facts}
         return statuses_of(mark, session=session, **given)[PRUNE].hold
 
@@ -156,7 +156,7 @@ def test_the_mark_of_a_pruning_pass_holds_until_the_session_has_grown() -> None:
 def test_a_summariser_that_is_down_holds_all_but_what_bypasses_the_guards() -> None:
     found = statuses_of(down=DOWN)
     assert set(found) - held(found) == BYPASSING | {PRUNE}
-    assert found[Trigger.HEAL].hold == DOWN
+    assert found[Trigger.REPLACE_PLACEHOLDER].hold == DOWN
 
 
 @pytest.mark.parametrize(("left", "told"), [(29_999, None), (30_001, GuardName.COOLDOWN)])
@@ -228,4 +228,4 @@ def test_somebody_can_be_asked_while_one_of_the_chain_can(chain: list[Any]) -> N
 
 def test_a_chain_that_is_down_is_worth_asking_when_its_first_breaker_ends() -> None:
     hold = nobody_answers([endpoint(), endpoint(open_for_ms=5_000, error_class="auth")])
-    assert hold == Hold("the summariser is down (auth)", None, 5_000)
+    assert hold == Suppression("the summariser is down (auth)", None, 5_000)

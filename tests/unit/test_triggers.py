@@ -20,7 +20,7 @@ GUARDS = {
     Trigger.CONTEXT_OVERFLOW: set(),
     Trigger.ENGINE: {C, T, N},
     Trigger.MANUAL: set(),
-    Trigger.HEAL: set(),
+    Trigger.REPLACE_PLACEHOLDER: set(),
     # Not in the table: bulk re-compaction is to be as careful as an automatic pass.
     Trigger.RECOMPACT: {C, T, N},
 }
@@ -58,7 +58,12 @@ def test_only_the_first_two_triggers_and_those_that_bypass_enter_an_open_turn() 
 
 
 def test_old_tool_output_is_shortened_first_unless_a_person_an_error_or_the_valve_asked() -> None:
-    at_once = {Trigger.MANUAL, Trigger.HYGIENE_COUNT, Trigger.HEAL, Trigger.RECOMPACT} | ERRORS
+    at_once = {
+        Trigger.MANUAL,
+        Trigger.HYGIENE_COUNT,
+        Trigger.REPLACE_PLACEHOLDER,
+        Trigger.RECOMPACT,
+    } | ERRORS
     assert set(Trigger) - those("prunes_first") == at_once
 
 
@@ -71,11 +76,11 @@ def test_what_bypasses_the_guards_is_stronger_than_what_does_not_and_a_person_is
     None
 ):
     bypassing = those("bypasses")
-    weakest = min(RULES[trigger].strength for trigger in bypassing)
+    weakest = min(RULES[trigger].priority for trigger in bypassing)
     others = set(Trigger) - bypassing
-    assert all(RULES[trigger].strength < weakest for trigger in others)
-    person = RULES[Trigger.MANUAL].strength
-    assert all(RULES[t].strength < person for t in Trigger if t is not Trigger.MANUAL)
+    assert all(RULES[trigger].priority < weakest for trigger in others)
+    person = RULES[Trigger.MANUAL].priority
+    assert all(RULES[t].priority < person for t in Trigger if t is not Trigger.MANUAL)
 
 
 def test_a_stored_trigger_has_its_rules_and_one_of_a_newer_version_mild_ones() -> None:

@@ -7,7 +7,7 @@ from threading import Barrier, Event, Lock, Thread
 
 import pytest
 
-from storage.concurrency import STATEMENT_SECONDS, Turnstile, width_for
+from storage.concurrency import STATEMENT_SECONDS, ConcurrencyLimit, width_for
 
 LONG = 30.0
 NEVER = 10_000.0
@@ -25,14 +25,14 @@ def run(*calls: Callable[[], None]) -> None:
 
 @pytest.mark.parametrize("width", [1, 3])
 def test_no_more_threads_than_its_width_pass_at_a_time(width: int) -> None:
-    turnstile, counting = Turnstile(width, patience=NEVER), Lock()
+    concurrency_limit, counting = ConcurrencyLimit(width, patience=NEVER), Lock()
     inside = 0
     met: list[int] = []
 
     def pass_often() -> None:
         nonlocal inside
         for _ in range(200):
-            with turnstile.passed():
+            with concurrency_limit.passed():
                 with counting:
                     inside += 1
                     met.append(inside)
@@ -45,57 +45,61 @@ def test_no_more_threads_than_its_width_pass_at_a_time(width: int) -> None:
 
 
 def test_as_many_as_its_width_pass_together() -> None:
-    turnstile, together = Turnstile(3, patience=NEVER), Barrier(3)
+    concurrency_limit, together = ConcurrencyLimit(3, patience=NEVER), Barrier(3)
 
     def meet() -> None:
-        with turnstile.passed():
+        with concurrency_limit.passed():
             together.wait(LONG)
 
     run(meet, meet, meet)
 
 
 def test_one_that_is_stuck_holds_the_others_up_once() -> None:
-    turnstile, inside, passed = Turnstile(patience=0.05), Event(), Event()
-    stuck = Thread(target=lambda: _stay(turnstile, inside, passed), daemon=True)
+    concurrency_limit, inside, passed = ConcurrencyLimit(patience=0.05), Event(), Event()
+    stuck = Thread(target=lambda: _stay(concurrency_limit, inside, passed), daemon=True)
     stuck.start()
     assert inside.wait(LONG)
-    with turnstile.passed():
+    with concurrency_limit.passed():
         # Its patience is at an end; from now on nobody needs any.
-        turnstile._patience = NEVER
-    run(*[lambda: _pass(turnstile)] * 3)
+        concurrency_limit._patience = NEVER
+    run(*[lambda: _pass(concurrency_limit)] * 3)
     passed.set()
     stuck.join(timeout=LONG)
     # And it takes nothing along that is another one's by now.
     again, other = Event(), Event()
-    busy = Thread(target=lambda: _stay(turnstile, again, other), daemon=True)
+    busy = Thread(target=lambda: _stay(concurrency_limit, again, other), daemon=True)
     busy.start()
     assert again.wait(LONG)
-    assert not turnstile._has_room()
+    assert not concurrency_limit._has_room()
     other.set()
     busy.join(timeout=LONG)
-    assert turnstile._has_room()
+    assert concurrency_limit._has_room()
 
 
-def _pass(turnstile: Turnstile) -> None:
-    with turnstile.passed():
+def _pass(concurrency_limit: ConcurrencyLimit) -> None:
+    with concurrency_limit.passed():
         pass
 
 
-def _stay(turnstile: Turnstile, inside: Event, until: Event) -> None:
-    with turnstile.passed():
+def _stay(concurrency_limit: ConcurrencyLimit, inside: Event, until: Event) -> None:
+    with concurrency_limit.passed():
         inside.set()
         assert until.wait(LONG)
 
 
 def test_a_turn_may_begin_within_another_one_and_ends_with_an_error() -> None:
-    turnstile = Turnstile(patience=NEVER)
+    concurrency_limit = ConcurrencyLimit(patience=NEVER)
 
     def fail() -> None:
-        with pytest.raises(ZeroDivisionError), turnstile.passed(), turnstile.passed():
+        with (
+            pytest.raises(ZeroDivisionError),
+            concurrency_limit.passed(),
+            concurrency_limit.passed(),
+        ):
             raise ZeroDivisionError
 
     run(fail)
-    assert turnstile._has_room()
+    assert concurrency_limit._has_room()
 
 
 @pytest.mark.parametrize(("statements", "width"), [(0.0, 1), (0.9, 1), (1.1, 2), (10.5, 11)])

@@ -95,8 +95,8 @@ def end_of_job(tx: Transaction) -> Finish | ContinueAs:
     the job that replaces it."""
     if not is_placeholder_shown(tx.connection, tx.key):
         return Finish()
-    strength = RULES[Trigger.HEAL].strength
-    return ContinueAs(BATCH_QUEUE, Trigger.HEAL, strength, REPLACE_AFTER_MS)
+    priority = RULES[Trigger.REPLACE_PLACEHOLDER].priority
+    return ContinueAs(BATCH_QUEUE, Trigger.REPLACE_PLACEHOLDER, priority, REPLACE_AFTER_MS)
 
 
 def is_over(session: SessionRecord, settings: CompressionSettings) -> bool:

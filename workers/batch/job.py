@@ -28,7 +28,7 @@ from workers.batch.replacement import plan_replacement, replace_placeholder
 from workers.batch.requests import Requests, ask_all, write_requests
 from workers.batch.span import CompactionOptions
 from workers.policy.failures import retry_replacement
-from workers.policy.guards import held_back
+from workers.policy.guards import suppressed_by
 from workers.policy.triggers import Trigger, TriggerRules, rules_of
 from workers.prune.job import prune_first
 from workers.runtime.commit import Change, JobEnd, Keep, Release, Transaction, commit, emit_alone
@@ -42,7 +42,7 @@ CHECK_AGAIN_MS = 600_000
 def batch_pass(run: PassContext) -> PassResult:
     """Prune, plan, summarise and commit one batch pass; each step may end it."""
     rules = rules_of(run.claim.trigger)
-    if run.claim.trigger == Trigger.HEAL:
+    if run.claim.trigger == Trigger.REPLACE_PLACEHOLDER:
         return _replacement_pass(run, rules)
     given = Circumstances(run.settings, rules, CompactionOptions.of(run.claim.options))
     begun = _begin(run, given)
@@ -52,7 +52,7 @@ def batch_pass(run: PassContext) -> PassResult:
         plan = plan_batch(connection, run.key, given)
     if isinstance(plan, NothingToCompact):
         return commit(run, partial(_nothing_due, found=plan))
-    run.context.reach("planned")
+    run.context.failpoint("planned")
     if run.settings.progress_notices and not _only_waited(run.claim):
         emit_alone(run, SignalKind.STARTED, {"trigger": run.claim.trigger})
     try:
@@ -60,7 +60,7 @@ def batch_pass(run: PassContext) -> PassResult:
         answer = ask_all(run, _requests(run, plan, given))
     except SummariserError as error:
         return handle_failure(run, given, error)
-    run.context.reach("answered")
+    run.context.failpoint("answered")
     body = partial(compact, plan=plan, answer=answer, freed=begun)
     return commit(run, body, revision=plan.session.revision)
 
@@ -102,7 +102,7 @@ def _replacement_pass(run: PassContext, rules: TriggerRules) -> PassResult:
         focus="",
         today=context.today(),
     )
-    context.reach("planned")
+    context.failpoint("planned")
     try:
         answer = ask_all(run, requests)
     except SummariserError as error:
@@ -110,7 +110,7 @@ def _replacement_pass(run: PassContext, rules: TriggerRules) -> PassResult:
             error, tries=run.claim.tries, retry=context.retry, rng=context.rng
         )
         return commit(run, partial(wait, error=error, again=again))
-    context.reach("answered")
+    context.failpoint("answered")
     body = partial(replace_placeholder, plan=plan, answer=answer)
     return commit(run, body, revision=plan.session.revision)
 
@@ -123,7 +123,7 @@ def _suppressed(run: PassContext, rules: TriggerRules, *, spent: bool) -> PassRe
     with run.database.read() as connection:
         if _is_active_again(run, connection):
             return PassResult(Outcome.SUPPRESSED, reason="the session is not idle any more")
-        hold = held_back(
+        hold = suppressed_by(
             rules,
             guards.read_all(connection, run.database, run.key),
             session=sessions.fetch(connection, run.key),

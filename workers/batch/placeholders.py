@@ -26,14 +26,14 @@ def ensure_replacement(connection: Connection, database: Database, key: int) -> 
     priority does that too."""
     if not is_placeholder_shown(connection, key):
         return
-    jobs.make_due(
+    jobs.enqueue(
         connection,
         database,
         key,
         kind=JobKind.BATCH,
         queue=BATCH_QUEUE,
-        trigger=Trigger.HEAL,
-        strength=RULES[Trigger.HEAL].strength,
+        trigger=Trigger.REPLACE_PLACEHOLDER,
+        priority=RULES[Trigger.REPLACE_PLACEHOLDER].priority,
         delay_ms=REPLACE_AFTER_MS,
     )
 

@@ -26,7 +26,7 @@ from workers.policy.threshold import (
     session_window,
 )
 from workers.policy.triggers import TriggerRules
-from workers.runtime.context import Workshop
+from workers.runtime.context import WorkerContext
 from workers.settings import CompressionSettings
 from workers.summariser.headings import as_progress
 
@@ -134,11 +134,11 @@ def _covered_requests(
     return (row for row in found if row.position not in staying)
 
 
-def learned_room(connection: Connection, shop: Workshop, key: int) -> int | None:
+def learned_room(connection: Connection, context: WorkerContext, key: int) -> int | None:
     """Return the characters that one request about the session may hold, once one was too long for
     the present summariser."""
-    held = guards.read_all(connection, shop.database, key).get(GuardName.INPUT_ROOM)
-    known = held is not None and held.count == shop.summariser.fingerprint
+    held = guards.read_all(connection, context.database, key).get(GuardName.INPUT_ROOM)
+    known = held is not None and held.count == context.summariser.fingerprint
     return held.subject if held is not None and known else None
 
 

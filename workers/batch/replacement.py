@@ -55,7 +55,7 @@ def plan_replacement(connection: Connection, key: int) -> ReplacementPlan | None
 def replace_placeholder(tx: Transaction, plan: ReplacementPlan, answer: StoredAnswer) -> Change:
     """Let the marker show the real summary where it is. No message moves; the view may grow."""
     connection, key, old = tx.connection, tx.key, plan.placeholder
-    new = Substitute(SummaryKind.HEALED, answer.text, old.verbatim, answer.model)
+    new = Substitute(SummaryKind.PLACEHOLDER_REPLACED, answer.text, old.verbatim, answer.model)
     summary_id = summaries.insert_summary(
         connection,
         tx.database,
@@ -91,5 +91,5 @@ def replace_placeholder(tx: Transaction, plan: ReplacementPlan, answer: StoredAn
             "summary_id": summary_id,
             "model": answer.model,
         },
-        ((SignalKind.HEALED, view_facts(tx.before, after)),),
+        ((SignalKind.PLACEHOLDER_REPLACED, view_facts(tx.before, after)),),
     )

@@ -184,12 +184,12 @@ def _uncut_tail(groups: Sequence[ToolGroup], rows: Sequence[Row], first: int, st
 
 def _local_end(rows: Sequence[Row], group: ToolGroup) -> int:
     """The last member of a group before the next request."""
-    reach = group.call
+    failpoint = group.call
     for i in group.results:
         if _request_between(rows, group.call, i):
             break
-        reach = i
-    return reach
+        failpoint = i
+    return failpoint
 
 
 def _request_between(rows: Sequence[Row], after: int, before: int) -> bool:

@@ -20,14 +20,14 @@ def micro_pass(run: PassContext) -> PassResult:
     plan, stored = _plan(run)
     if isinstance(plan, NothingDue):
         return commit(run, partial(nothing_left, found=plan))
-    run.context.reach("planned")
+    run.context.failpoint("planned")
     revision = plan.session.revision
     try:
         answer = ask(run, plan.question, plan.request) if stored is None else stored
     except SummariserError as error:
         failed = partial(count_failure, plan=plan, error=error)
         return commit(run, failed, revision=revision)
-    run.context.reach("answered")
+    run.context.failpoint("answered")
     body = rewrite if plan.task is Task.DEFRAG else absorb
     return commit(run, partial(body, plan=plan, answer=answer), revision=revision)
 

@@ -21,7 +21,7 @@ before one is tried again."""
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class Suppression:
     """Why a pass must not run now, in words for people.
 
     `guard` is what operators may clear, None for the main switch. `left_ms` is how long it still
@@ -33,14 +33,14 @@ class Hold:
     left_ms: int = 0
 
 
-def held_back(
+def suppressed_by(
     rules: TriggerRules,
     guards: Mapping[GuardName, GuardRecord],
     *,
     session: SessionRecord,
     settings: CompressionSettings,
     fingerprint: int,
-) -> Hold | None:
+) -> Suppression | None:
     """Return what blocks a pass for a trigger with these `rules`; None when it may run.
 
     Of several reasons it is the one with the most time left. `guards` are the session's, read
@@ -48,7 +48,7 @@ def held_back(
     errors too, but no person; a trigger that bypasses the guards bypasses all of them.
     """
     if rules.honours_switch and not settings.enabled:
-        return Hold("compaction is switched off (compression.enabled)")
+        return Suppression("compaction is switched off (compression.enabled)")
     if rules.bypasses:
         return None
     return max(
@@ -64,15 +64,15 @@ def _holds(
     session: SessionRecord,
     settings: CompressionSettings,
     fingerprint: int,
-) -> Iterator[Hold]:
+) -> Iterator[Suppression]:
     undone = guards.get(GuardName.UNDONE)
     if rules.honours_switch and undone is not None and undone.subject == session.turns:
-        yield Hold("an undo waits for the next turn", GuardName.UNDONE)
+        yield Suppression("an undo waits for the next turn", GuardName.UNDONE)
 
     cooldown = guards.get(GuardName.COOLDOWN)
     if rules.honours_cooldown and cooldown is not None and _cools(cooldown, fingerprint):
         why = f" ({cooldown.detail})" if cooldown.detail else ""
-        yield Hold(f"cooldown after a failure{why}", GuardName.COOLDOWN, cooldown.left_ms)
+        yield Suppression(f"cooldown after a failure{why}", GuardName.COOLDOWN, cooldown.left_ms)
 
     poor = guards.get(GuardName.POOR_PASSES)
     if (
@@ -82,7 +82,7 @@ def _holds(
         and poor.left_ms > 0
     ):
         reason = f"the last {poor.count} passes hardly saved anything"
-        yield Hold(reason, GuardName.POOR_PASSES, poor.left_ms)
+        yield Suppression(reason, GuardName.POOR_PASSES, poor.left_ms)
 
     if not rules.honours_no_op:
         return
@@ -93,7 +93,7 @@ def _holds(
         and nothing.count == session.next_position
     ):
         why = f": {nothing.detail}" if nothing.detail else ""
-        yield Hold(f"nothing to compact{why}", GuardName.NOTHING_TO_COMPACT)
+        yield Suppression(f"nothing to compact{why}", GuardName.NOTHING_TO_COMPACT)
 
     larger = guards.get(GuardName.NOT_SMALLER)
     if (
@@ -102,7 +102,7 @@ def _holds(
         and not _has_grown(session, settings, since=larger.count)
     ):
         reason = "a summary would not have made the conversation smaller"
-        yield Hold(reason, GuardName.NOT_SMALLER)
+        yield Suppression(reason, GuardName.NOT_SMALLER)
 
 
 def _cools(cooldown: GuardRecord, fingerprint: int) -> bool:

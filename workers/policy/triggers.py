@@ -20,7 +20,7 @@ class Trigger(StrEnum):
     CONTEXT_OVERFLOW = "context_overflow"
     ENGINE = "engine"
     MANUAL = "manual"
-    HEAL = "heal"
+    REPLACE_PLACEHOLDER = "replace_placeholder"
     """A placeholder waits for its real summary."""
     RECOMPACT = "recompact"
     """Bulk re-compaction: an operator wants many old sessions summarised, when there is time."""
@@ -30,7 +30,7 @@ class Trigger(StrEnum):
 class TriggerRules:
     """The rules for a trigger.
 
-    Of two triggers the one of greater `strength` decides. `honours_cooldown` and
+    Of two triggers the one of greater `priority` decides. `honours_cooldown` and
     `honours_thrash` say which guards block it, `honours_switch` whether `enabled: false` and
     an undo do; `honours_no_op` whether a remembered no-op does. `bypasses` says that none of
     cooldown, anti-thrash and breaker make it wait: an open breaker is a failed attempt to it. It
@@ -42,7 +42,7 @@ class TriggerRules:
     placeholder nor reset.
     """
 
-    strength: int
+    priority: int
     bypasses: bool = False
     honours_switch: bool = True
     honours_cooldown: bool = True
@@ -66,7 +66,7 @@ _ERROR = TriggerRules(
 )
 
 RULES: dict[Trigger, TriggerRules] = {
-    Trigger.HEAL: TriggerRules(
+    Trigger.REPLACE_PLACEHOLDER: TriggerRules(
         1, honours_cooldown=False, honours_thrash=False, honours_no_op=False, prunes_first=False
     ),
     # An endpoint that fails overnight must not leave thousands of placeholders behind.

@@ -113,9 +113,9 @@ def _raised(error: BaseException, depth: int) -> Iterator[_Fact]:
 
 def _attributes(error: BaseException, depth: int) -> Iterator[_Fact]:
     response = getattr(error, "response", None)
-    for holder in (error, response):
+    for lease_owner in (error, response):
         for key in _STATUS_KEYS:
-            yield from _status(getattr(holder, key, None))
+            yield from _status(getattr(lease_owner, key, None))
     for key in ("code", "type"):
         yield from _code(getattr(error, key, None))
     # A client repeats the body in its message, at times with the request that it quotes.

@@ -20,7 +20,7 @@ PRUNE_QUEUE = "prune"
 
 
 class PruneTrigger(StrEnum):
-    HELD_BACK = "held_back"
+    SUPPRESSED = "suppressed"
     """Over the threshold, while cooldown or anti-thrash suppress summaries."""
     PROACTIVE = "proactive"
     """`proactive_prune_tokens` was reached."""
@@ -28,10 +28,10 @@ class PruneTrigger(StrEnum):
     """A person asked: past the main switch, the mark and the least that a pass must free."""
 
 
-STRENGTH = {PruneTrigger.PROACTIVE: 2, PruneTrigger.HELD_BACK: 4, PruneTrigger.MANUAL: 70}
+PRIORITY = {PruneTrigger.PROACTIVE: 2, PruneTrigger.SUPPRESSED: 4, PruneTrigger.MANUAL: 70}
 
 PRUNE_RULES = TriggerRules(
-    STRENGTH[PruneTrigger.PROACTIVE],
+    PRIORITY[PruneTrigger.PROACTIVE],
     honours_cooldown=False,
     honours_thrash=False,
     honours_no_op=False,

@@ -34,7 +34,7 @@ def prune_pass(run: PassContext) -> PassResult:
     rules = RULES[Trigger.MANUAL] if by_person else PRUNE_RULES
     with run.database.read() as connection:
         plan = plan_prune(connection, run.key, settings, rules, least=least)
-    run.context.reach("planned")
+    run.context.failpoint("planned")
     if isinstance(plan, NothingToPrune):
         # What is missing has to come in before anybody looks again.
         growth = None if by_person else max(1, least - plan.tokens)

@@ -72,8 +72,8 @@ def _body(part: Mapping[str, Any]) -> str:
     return "content" if "content" in part else "output"
 
 
-def _is_error(holder: Mapping[str, Any]) -> bool:
-    return holder.get("is_error") is True or holder.get("status") == "error"
+def _is_error(lease_owner: Mapping[str, Any]) -> bool:
+    return lease_owner.get("is_error") is True or lease_owner.get("status") == "error"
 
 
 def _read(content: Any) -> tuple[tuple[str, ...], int]:

@@ -62,7 +62,7 @@ def ask(run: PassContext, question: str, request: SummaryRequest) -> StoredAnswe
         completion_tokens=reply.completion_tokens,
         model_ms=int(1000 * (time.monotonic() - started)),
     )
-    run.context.reach("replied")
+    run.context.failpoint("replied")
     _store(run, question, answer)
     cost.count(answer)
     return answer

@@ -86,7 +86,7 @@ class ContinueAs:
 
     queue: str
     trigger: str
-    strength: int
+    priority: int
     delay_ms: int
 
 
@@ -160,10 +160,10 @@ def commit(
             for kind, facts in change.signals
         ]
         due = _end_job(run, connection, change.job)
-        context.reach("before-commit")
+        context.failpoint("before-commit")
     run.job.signals.extend(emitted)
     run.job.due = due
-    context.reach(failpoint)
+    context.failpoint(failpoint)
     return change.result
 
 
@@ -221,14 +221,14 @@ def _end_job(run: PassContext, connection: Connection, end: JobEnd) -> tuple[Due
                 ended=ended,
                 tries=tries,
             )
-        case ContinueAs(queue, trigger, strength, delay_ms):
+        case ContinueAs(queue, trigger, priority, delay_ms):
             jobs.go_on_as(
                 connection,
                 database,
                 claim,
                 queue=queue,
                 trigger=trigger,
-                strength=strength,
+                priority=priority,
                 delay_ms=delay_ms,
             )
     return tuple(jobs.due_in_session(connection, database, claim.session_key))

@@ -25,7 +25,7 @@ def _never() -> bool:
     return False
 
 
-def new_holder() -> str:
+def new_lease_owner() -> str:
     """Return a name for this process as the lease owner of jobs. Process ids recur, so a part of
     it is random."""
     return f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:12]}"
@@ -36,31 +36,31 @@ def _today() -> date:
 
 
 @dataclass(frozen=True, slots=True)
-class Workshop:
+class WorkerContext:
     """Database, settings, summariser, and what tests replace: clock, randomness, failpoints.
 
     `stopping` says that the process wants to end: jobs then hand back what they have not begun, and
-    once it is `out_of_time` what they have not finished either. `reach` is called with a name at
-    each step of a job, so that a test can break off there.
+    once it is `out_of_time` what they have not finished either. `failpoint` is called with a name
+    at each step of a job, so that a test can break off there.
     """
 
     database: Database
     settings: SettingsSource
     summariser: Summariser
-    holder: str = field(default_factory=new_holder)
+    lease_owner: str = field(default_factory=new_lease_owner)
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     rng: Random = field(default_factory=Random)
     today: Callable[[], date] = _today
     stopping: Callable[[], bool] = _never
     out_of_time: Callable[[], bool] = _never
-    reach: Callable[[str], None] = _pass_by
+    failpoint: Callable[[str], None] = _pass_by
     round_robin: RoundRobin = field(default_factory=RoundRobin)
     finished: Finished = field(default_factory=Finished)
 
     @property
     def actor(self) -> str:
         """The name of this process in the audit trail."""
-        return f"worker {self.holder}"
+        return f"worker {self.lease_owner}"
 
     @property
     def lease_ms(self) -> int:

@@ -22,7 +22,7 @@ from storage.signals import Signal
 from workers.batch.job import batch_pass
 from workers.micro.job import micro_pass
 from workers.prune.job import prune_pass
-from workers.runtime.context import Workshop
+from workers.runtime.context import WorkerContext
 from workers.runtime.pass_context import PassResult
 from workers.runtime.passes import MakePass, run_passes
 from workers.runtime.run_log import Run, log_crash, log_run
@@ -83,7 +83,7 @@ class Crashed:
     job_id: int = 0
 
 
-def work(context: Workshop, job_id: int) -> NotClaimed | Worked | Crashed:
+def work(context: WorkerContext, job_id: int) -> NotClaimed | Worked | Crashed:
     """Claim this very job and work it.
 
     Raises `StorageError` when the database fails; the job's lease then ends by itself.
@@ -93,7 +93,7 @@ def work(context: Workshop, job_id: int) -> NotClaimed | Worked | Crashed:
     return NotClaimed() if claim is None else run_job(context, claim)
 
 
-def work_next(context: Workshop, job_id: int) -> NotClaimed | Worked | Crashed:
+def work_next(context: WorkerContext, job_id: int) -> NotClaimed | Worked | Crashed:
     """Work the job that a notification for `job_id` is good for; errors as in `work`.
 
     Fair scheduling chooses it (`RoundRobin`). Where that is another one, the job notified for is
@@ -104,7 +104,7 @@ def work_next(context: Workshop, job_id: int) -> NotClaimed | Worked | Crashed:
     if job_id in context.finished:
         return NotClaimed()
     with context.database.look() as connection:
-        notified = jobs.rung(connection, context.database, job_id)
+        notified = jobs.notified(connection, context.database, job_id)
     if notified is None:
         return NotClaimed()
     with context.database.write() as connection:
@@ -121,9 +121,9 @@ def work_next(context: Workshop, job_id: int) -> NotClaimed | Worked | Crashed:
     return replace(done, due=(notified.job, *done.due))
 
 
-def run_job(context: Workshop, claim: Claim) -> Worked | Crashed:
+def run_job(context: WorkerContext, claim: Claim) -> Worked | Crashed:
     """Run a claimed job, log its end, and record an unforeseen error in its row."""
-    context.reach("claimed")
+    context.failpoint("claimed")
     begun = time.monotonic()
     done: Worked | Crashed
     with _span(claim) as span:
@@ -152,18 +152,18 @@ def run_job(context: Workshop, claim: Claim) -> Worked | Crashed:
     return replace(done, session=claim.session, job_id=claim.job_id)
 
 
-def _claim(context: Workshop, connection: Connection, job_id: int) -> Claim | None:
+def _claim(context: WorkerContext, connection: Connection, job_id: int) -> Claim | None:
     return jobs.claim(
         connection,
         context.database,
         job_id,
-        holder=context.holder,
+        lease_owner=context.lease_owner,
         lease_ms=context.lease_ms,
         deadline_ms=context.deadline_ms,
     )
 
 
-def _claim_alike(context: Workshop, connection: Connection, claim: Claim) -> list[Claim]:
+def _claim_alike(context: WorkerContext, connection: Connection, claim: Claim) -> list[Claim]:
     """Claim turn jobs that wait too: a claim and a commit cost time, one decision more does not.
 
     None for a job that was claimed before: it may be one that ends its process.
@@ -183,10 +183,12 @@ def _claim_alike(context: Workshop, connection: Connection, claim: Claim) -> lis
     return alike
 
 
-def _run_together(context: Workshop, first: Claim, others: Sequence[Claim]) -> Worked | Crashed:
+def _run_together(
+    context: WorkerContext, first: Claim, others: Sequence[Claim]
+) -> Worked | Crashed:
     """Run turn jobs in one transaction, or each alone where that fails."""
     claims = (first, *others)
-    context.reach("claimed")
+    context.failpoint("claimed")
     begun = time.monotonic()
     try:
         reports = run_turns(context, claims, within=_span)
@@ -209,7 +211,9 @@ def _run_together(context: Workshop, first: Claim, others: Sequence[Claim]) -> W
     )
 
 
-def _run_one_by_one(context: Workshop, first: Claim, others: Sequence[Claim]) -> Worked | Crashed:
+def _run_one_by_one(
+    context: WorkerContext, first: Claim, others: Sequence[Claim]
+) -> Worked | Crashed:
     done = run_job(context, first)
     due, signals = list(done.due), list(done.signals)
     for claim in others:
@@ -232,7 +236,7 @@ def _span(claim: Claim) -> AbstractContextManager[tracing.Span]:
     )
 
 
-def _record_crash(context: Workshop, claim: Claim, error: Exception) -> Crashed:
+def _record_crash(context: WorkerContext, claim: Claim, error: Exception) -> Crashed:
     """Release the job for another try, or dead-letter it after too many."""
     database, dead = context.database, claim.attempt >= MAX_CRASHES
     delay_ms = context.retry.delay_ms(claim.attempt, None, context.rng)
@@ -244,7 +248,7 @@ def _record_crash(context: Workshop, claim: Claim, error: Exception) -> Crashed:
         with database.write() as connection:
             sessions.lock(connection, claim.session_key)
             if dead:
-                jobs.bury(connection, database, claim, reason=reason, trace=trace)
+                jobs.dead_letter(connection, database, claim, reason=reason, trace=trace)
             else:
                 jobs.release(
                     connection,

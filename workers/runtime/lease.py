@@ -10,13 +10,13 @@ from threading import Event, Thread
 from storage import jobs
 from storage.errors import StorageError
 from storage.jobs import Claim
-from workers.runtime.context import Workshop
+from workers.runtime.context import WorkerContext
 
 log = logging.getLogger(__name__)
 
 
 @contextmanager
-def keep_lease(context: Workshop, claim: Claim) -> Iterator[Callable[[], bool]]:
+def keep_lease(context: WorkerContext, claim: Claim) -> Iterator[Callable[[], bool]]:
     """Renew the lease of `claim` in the background, up to the job's deadline.
 
     Yields a function that returns True when the job is to be left at once, a running request to a

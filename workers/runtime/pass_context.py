@@ -12,7 +12,7 @@ from storage.engine import Database
 from storage.jobs import Claim, DueJob
 from storage.outcomes import Outcome
 from storage.signals import Signal
-from workers.runtime.context import Workshop
+from workers.runtime.context import WorkerContext
 from workers.settings.compression import CompressionSettings
 from workers.summariser.contract import ErrorClass, SummariserError
 
@@ -84,7 +84,7 @@ class JobRun:
     jobs of its session that are due.
     """
 
-    context: Workshop
+    context: WorkerContext
     claim: Claim
     must_stop: Callable[[], bool]
     results: list[PassResult] = field(default_factory=list)
@@ -112,7 +112,7 @@ class PassContext:
         return replace(self, cost=Cost(), started=time.monotonic())
 
     @property
-    def context(self) -> Workshop:
+    def context(self) -> WorkerContext:
         return self.job.context
 
     @property

@@ -10,7 +10,7 @@ from storage.errors import FenceLost
 from storage.jobs import Claim
 from storage.outcomes import Outcome
 from workers.runtime.commit import Change, Keep, StaleError, commit, hand_back
-from workers.runtime.context import Workshop
+from workers.runtime.context import WorkerContext
 from workers.runtime.lease import keep_lease
 from workers.runtime.pass_context import JobRun, PassContext, PassResult
 from workers.runtime.run_log import log_discarded
@@ -26,7 +26,7 @@ MakePass: TypeAlias = Callable[[PassContext], PassResult]
 `Stopped` where the worker gave up waiting for the summariser."""
 
 
-def run_passes(context: Workshop, claim: Claim, make_pass: MakePass) -> JobRun:
+def run_passes(context: WorkerContext, claim: Claim, make_pass: MakePass) -> JobRun:
     """Make passes until one ends the job, the worker stops, or the job is lost; return what they
     came to.
 

@@ -44,8 +44,8 @@ class RoundRobin:
         queue = notified.job.queue
         with self._lock:
             last = self._last.get(queue)
-        first = jobs.in_turn(connection, queue, after=last)
-        if first is None or (first.owner == notified.owner and first.strength <= notified.strength):
+        first = jobs.next_in_rotation(connection, queue, after=last)
+        if first is None or (first.owner == notified.owner and first.priority <= notified.priority):
             first = notified
         with self._lock:
             self._last[queue] = first.owner or notified.owner

@@ -15,10 +15,10 @@ from storage.jobs import JobKind
 from storage.models import BULK_QUEUE
 from storage.scheduling import Place
 from workers.policy.calibration import Calibration
-from workers.policy.guards import held_back
+from workers.policy.guards import suppressed_by
 from workers.policy.threshold import NoUsableWindowError, managed_by, session_threshold
 from workers.policy.triggers import RULES, Trigger
-from workers.runtime.context import Workshop
+from workers.runtime.context import WorkerContext
 from workers.settings.compression import CompressionSettings
 from workers.turn.due import Restraints
 
@@ -53,7 +53,7 @@ class IdleScan:
     enqueued: int = 0
 
 
-def scan_idle(context: Workshop) -> IdleScan:
+def scan_idle(context: WorkerContext) -> IdleScan:
     """Enqueue a batch pass for every session that has become idle and is large enough; the next
     reconcilers notify of them, a few at a time: nobody waits for them, so they are bulk work.
 
@@ -98,7 +98,7 @@ def check_idle(session: SessionRecord, under: Restraints) -> IdleCheck:
     estimate = Calibration.of(session.calibration).estimate(session.live_tokens)
     if estimate < min(FLOOR_TOKENS, threshold):
         return IdleCheck.NOT_DUE
-    hold = held_back(
+    hold = suppressed_by(
         RULES[Trigger.IDLE],
         under.guards,
         session=session,
@@ -111,7 +111,10 @@ def check_idle(session: SessionRecord, under: Restraints) -> IdleCheck:
 
 
 def _check(
-    context: Workshop, settings: CompressionSettings, connection: Connection, keys: Sequence[int]
+    context: WorkerContext,
+    settings: CompressionSettings,
+    connection: Connection,
+    keys: Sequence[int],
 ) -> dict[int, IdleCheck]:
     """Check the sessions of a page."""
     restraints = guards.read_many(connection, context.database, keys)
@@ -122,18 +125,18 @@ def _check(
     }
 
 
-def _enqueue(context: Workshop, wanted: Sequence[int], done: Sequence[Place]) -> None:
+def _enqueue(context: WorkerContext, wanted: Sequence[int], done: Sequence[Place]) -> None:
     database = context.database
     with database.write() as connection:
         # In one order, so that two scans never deadlock.
         for key in sorted(wanted):
-            jobs.make_due(
+            jobs.enqueue(
                 connection,
                 database,
                 key,
                 kind=JobKind.BATCH,
                 queue=BULK_QUEUE,
                 trigger=Trigger.IDLE,
-                strength=RULES[Trigger.IDLE].strength,
+                priority=RULES[Trigger.IDLE].priority,
             )
         scheduling.note_idle_look(connection, done)

@@ -18,10 +18,10 @@ from storage.engine import Database
 from storage.jobs import JobKind, dead_jobs
 from storage.scheduling import Place
 from workers.policy.triggers import BATCH_QUEUE, RULES, Trigger
-from workers.runtime.context import Workshop
+from workers.runtime.context import WorkerContext
 
 Facts: TypeAlias = Mapping[str, Any]
-"""Keyword arguments of `jobs.make_due`."""
+"""Keyword arguments of `jobs.enqueue`."""
 
 TURN_QUEUE = "turns"
 ORPHANED = "orphaned"
@@ -52,7 +52,7 @@ class Orphans:
         return self.undecided + self.placeholders + self.cooled_down
 
 
-def recover_orphans(context: Workshop) -> Orphans:
+def recover_orphans(context: WorkerContext) -> Orphans:
     """Enqueue what is due and has no job; the next reconciler notifies of it.
 
     Takes no write lock when there is nothing. Any number of scans may run at once.
@@ -62,15 +62,15 @@ def recover_orphans(context: Workshop) -> Orphans:
     replace: Facts = {
         "kind": JobKind.BATCH,
         "queue": BATCH_QUEUE,
-        "trigger": Trigger.HEAL,
-        "strength": RULES[Trigger.HEAL].strength,
+        "trigger": Trigger.REPLACE_PLACEHOLDER,
+        "priority": RULES[Trigger.REPLACE_PLACEHOLDER].priority,
     }
 
     def undecided(connection: Connection, after: Place) -> list[Place]:
         return scheduling.undecided(connection, after=after, limit=_PAGE)
 
     def placeholders(connection: Connection, after: Place) -> list[Place]:
-        return scheduling.unhealed(
+        return scheduling.unreplaced_placeholders(
             connection, database, rest_ms=REPLACE_AGAIN_MS, after=after, limit=_PAGE
         )
 
@@ -96,7 +96,7 @@ def _enqueue(
             with database.write() as connection:
                 # In one order, so that two scans never deadlock.
                 for key in sorted({place.key for place in page}):
-                    job = jobs.make_due(connection, database, key, **facts)
+                    job = jobs.enqueue(connection, database, key, **facts)
                     if job.kind is JobKind.BATCH:
                         dead_jobs.close_replaced(connection, database, key, job.kind, by=job.id)
             found, last = found + len(page), page[-1]

@@ -85,7 +85,9 @@ def refill(database: Database, *, actor: str) -> int:
 def settle(database: Database, run_id: int) -> int:
     """Record the outcome of the run's sessions whose jobs are done; returns how many."""
     with database.read() as connection:
-        over = bulk_runs.finished(connection, run_id, heals=Trigger.HEAL, trigger=Trigger.RECOMPACT)
+        over = bulk_runs.finished(
+            connection, run_id, replaces=Trigger.REPLACE_PLACEHOLDER, trigger=Trigger.RECOMPACT
+        )
         outcomes = [(item, _outcome_of(connection, database, item)) for item in over]
     if not outcomes:
         return 0
@@ -157,14 +159,14 @@ def _enqueue(database: Database, run_id: int, key: int) -> _Enqueued:
         if run.state is not RunState.RUNNING or under_way >= run.at_once or early:
             return _Enqueued.NOT_NOW
         after = attempts.last_id(connection, key)
-        job = jobs.make_due(
+        job = jobs.enqueue(
             connection,
             database,
             key,
             kind=JobKind.BATCH,
             queue=BULK_QUEUE,
             trigger=Trigger.RECOMPACT,
-            strength=RULES[Trigger.RECOMPACT].strength,
+            priority=RULES[Trigger.RECOMPACT].priority,
         )
         item = Item(run_id, key, job.id, after)
         if not bulk_runs.note_asked(

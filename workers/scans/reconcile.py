@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from storage import jobs
 from storage.engine import Database
 from storage.jobs import DueJob
-from workers.runtime.context import Workshop
+from workers.runtime.context import WorkerContext
 from workers.scans.recompaction import refill
 
 NOTIFY_AGAIN_MS = 30_000
@@ -30,7 +30,7 @@ _PAGES = 50
 """So that 10,000 jobs are notified at once at the most, in short transactions."""
 
 
-def reconcile(context: Workshop) -> list[DueJob]:
+def reconcile(context: WorkerContext) -> list[DueJob]:
     """Put jobs with expired leases back to due, refill the bulk run, and return the jobs to be
     notified now.
 
@@ -45,15 +45,15 @@ def reconcile(context: Workshop) -> list[DueJob]:
     return (_due(database) if due else []) + (notify_bulk(context) if bulk else [])
 
 
-def notify_bulk(context: Workshop) -> list[DueJob]:
+def notify_bulk(context: WorkerContext) -> list[DueJob]:
     """Return the bulk jobs to be notified now, so that `worker.bulk_at_once` are under way, and one
     while there is any live work. A bulk job that ends calls for the next."""
     with context.database.write() as connection:
         at_once = _room(context, connection)
-        return jobs.ring_bulk(connection, context.database, at_once=at_once)
+        return jobs.notify_bulk(connection, context.database, at_once=at_once)
 
 
-def _room(context: Workshop, connection: Connection) -> int:
+def _room(context: WorkerContext, connection: Connection) -> int:
     """Return how many bulk jobs may be under way: they yield to live work but never stop."""
     return 1 if jobs.any_live(connection, context.database) else context.bulk_at_once
 
@@ -64,7 +64,7 @@ def _due(database: Database) -> list[DueJob]:
     found: list[DueJob] = []
     for _ in range(_PAGES):
         with database.write() as connection:
-            page = jobs.ring_due(connection, database, **_PAUSES, limit=_PAGE)
+            page = jobs.notify_due(connection, database, **_PAUSES, limit=_PAGE)
         found += page
         if len(page) < _PAGE:
             break

@@ -10,7 +10,7 @@ from storage.audit import AuditAction
 from storage.engine import Database
 from storage.maintenance import Page
 from workers.conversation.tokens import count_tries
-from workers.runtime.context import Workshop
+from workers.runtime.context import WorkerContext
 
 SLOTS_MS = 86_400_000
 """How long ticks of the schedule are kept: far longer than a tick may come late."""
@@ -40,7 +40,7 @@ class Deleted:
         return sum(astuple(self))
 
 
-def delete_expired(context: Workshop) -> Deleted:
+def delete_expired(context: WorkerContext) -> Deleted:
     """Delete what is older than block `retention` of the settings says.
 
     What is part of a conversation stays: messages and summaries. Events stay as long as their

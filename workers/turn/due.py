@@ -10,7 +10,7 @@ from storage.endpoints import EndpointState
 from storage.guards import GuardName, GuardRecord
 from workers.conversation.regions import SOFT_CEILING
 from workers.policy.calibration import Calibration
-from workers.policy.guards import Hold, held_back
+from workers.policy.guards import Suppression, suppressed_by
 from workers.policy.threshold import (
     ManagedBy,
     NoUsableWindowError,
@@ -66,7 +66,7 @@ def batch_due(load: Load, under: Restraints) -> Trigger | None:
     nothing blocks."""
     met = triggers_met(load, under.settings)
     free = [trigger for trigger in met if not _is_held(RULES[trigger], load.session, under)]
-    return max(free, key=lambda trigger: RULES[trigger].strength, default=None)
+    return max(free, key=lambda trigger: RULES[trigger].priority, default=None)
 
 
 def triggers_met(load: Load, settings: CompressionSettings) -> tuple[Trigger, ...]:
@@ -142,16 +142,16 @@ def prune_asked(load: Load, under: Restraints) -> PruneTrigger | None:
     threshold = _threshold(session, under.settings)
     size = max(load.prompt_tokens or 0, load.estimate)
     if threshold is not None and size >= threshold.tokens and _rests(session, under):
-        return PruneTrigger.HELD_BACK
+        return PruneTrigger.SUPPRESSED
     return PruneTrigger.PROACTIVE if 0 < wanted <= session.live_tokens else None
 
 
-def prune_hold(session: SessionRecord, under: Restraints) -> Hold | None:
+def prune_hold(session: SessionRecord, under: Restraints) -> Suppression | None:
     """Return what blocks automatic pruning: main switch, undo, somebody else who compacts, or the
     mark that the last pass has set."""
     if managed_by(session, under.settings) is not None:
-        return Hold("somebody else compacts this conversation")
-    held = held_back(
+        return Suppression("somebody else compacts this conversation")
+    held = suppressed_by(
         PRUNE_RULES,
         under.guards,
         session=session,
@@ -160,7 +160,7 @@ def prune_hold(session: SessionRecord, under: Restraints) -> Hold | None:
     )
     mark = prune_mark(session, under.guards)
     if held is None and session.live_tokens < mark:
-        return Hold(f"looked at; again from {mark:,} tokens on", GuardName.PRUNE_MARK)
+        return Suppression(f"looked at; again from {mark:,} tokens on", GuardName.PRUNE_MARK)
     return held
 
 
@@ -175,7 +175,7 @@ def prune_mark(session: SessionRecord, guards: Mapping[GuardName, GuardRecord]) 
 
 def _rests(session: SessionRecord, under: Restraints) -> bool:
     """Return whether cooldown or anti-thrash block the pass that the threshold asks for."""
-    hold = held_back(
+    hold = suppressed_by(
         RULES[Trigger.AFTER_RESPONSE],
         under.guards,
         session=session,
@@ -209,7 +209,7 @@ def _is_over(load: Load, threshold: Threshold) -> bool:
 
 
 def _is_held(rules: TriggerRules, session: SessionRecord, under: Restraints) -> bool:
-    hold = held_back(
+    hold = suppressed_by(
         rules,
         under.guards,
         session=session,
@@ -245,13 +245,13 @@ class TriggerStatus:
 
     trigger: str
     met: bool | None
-    hold: Hold | None
+    hold: Suppression | None
     size: int | None = None
     limit: int | None = None
 
 
 def trigger_statuses(
-    load: Load, under: Restraints, *, micro_due: bool, placeholder: bool, down: Hold | None
+    load: Load, under: Restraints, *, micro_due: bool, placeholder: bool, down: Suppression | None
 ) -> tuple[TriggerStatus, ...]:
     """Return the status of every automatic trigger of a session.
 
@@ -262,7 +262,7 @@ def trigger_statuses(
     return tuple(_statuses(load, under, micro_due, placeholder, down))
 
 
-def nobody_answers(chain: Sequence[EndpointState | None]) -> Hold | None:
+def nobody_answers(chain: Sequence[EndpointState | None]) -> Suppression | None:
     """Return what blocks passes while the breaker of every model in the chain is open, else None.
 
     A model that was never asked, or the built-in summariser, is None in `chain`.
@@ -272,11 +272,11 @@ def nobody_answers(chain: Sequence[EndpointState | None]) -> Hold | None:
         return None
     first = min(blocked, key=lambda one: one.open_for_ms)
     why = f" ({first.error_class})" if first.error_class else ""
-    return Hold(f"the summariser is down{why}", left_ms=first.open_for_ms)
+    return Suppression(f"the summariser is down{why}", left_ms=first.open_for_ms)
 
 
 def _statuses(
-    load: Load, under: Restraints, micro_due: bool, placeholder: bool, down: Hold | None
+    load: Load, under: Restraints, micro_due: bool, placeholder: bool, down: Suppression | None
 ) -> Iterator[TriggerStatus]:
     session, settings = load.session, under.settings
     threshold = _threshold_trigger_status(load, under)
@@ -310,10 +310,12 @@ def _statuses(
         session.live_tokens,
         under.settings.proactive_prune_tokens or tokens,
     )
-    yield status(Trigger.HEAL, placeholder)
+    yield status(Trigger.REPLACE_PLACEHOLDER, placeholder)
 
 
-def _hold(trigger: Trigger, load: Load, under: Restraints, down: Hold | None) -> Hold | None:
+def _hold(
+    trigger: Trigger, load: Load, under: Restraints, down: Suppression | None
+) -> Suppression | None:
     by = managed_by(load.session, under.settings)
     hygiene = trigger in (Trigger.HYGIENE_TOKENS, Trigger.HYGIENE_COUNT)
     if by is ManagedBy.OPENAI and hygiene:
@@ -321,7 +323,7 @@ def _hold(trigger: Trigger, load: Load, under: Restraints, down: Hold | None) ->
     return _held(RULES[trigger], load, under, down) or _spent(trigger, load, under)
 
 
-def _spent(trigger: Trigger, load: Load, under: Restraints) -> Hold | None:
+def _spent(trigger: Trigger, load: Load, under: Restraints) -> Suppression | None:
     """Return what blocks a trigger that has acted as often in this turn as it may."""
     of_turn = {
         name: guard for name, guard in under.guards.items() if guard.subject == load.session.turns
@@ -329,28 +331,30 @@ def _spent(trigger: Trigger, load: Load, under: Restraints) -> Hold | None:
     asked = of_turn.get(GuardName.PASSES_OF_TURN)
     most = under.settings.max_attempts
     if trigger is Trigger.PREFLIGHT and asked is not None and (asked.count >= most or asked.detail):
-        return Hold("this turn has had its passes", GuardName.PASSES_OF_TURN)
+        return Suppression("this turn has had its passes", GuardName.PASSES_OF_TURN)
     if trigger is Trigger.ENGINE and GuardName.ENGINE_REQUEST in of_turn:
-        return Hold("a plugin has asked in this turn", GuardName.ENGINE_REQUEST)
+        return Suppression("a plugin has asked in this turn", GuardName.ENGINE_REQUEST)
     return None
 
 
-def _micro_hold(load: Load, under: Restraints, down: Hold | None) -> Hold | None:
+def _micro_hold(load: Load, under: Restraints, down: Suppression | None) -> Suppression | None:
     if not under.settings.micro_compact:
-        return Hold("micro-compaction is switched off (compression.micro_compact)")
+        return Suppression("micro-compaction is switched off (compression.micro_compact)")
     if managed_by(load.session, under.settings) is ManagedBy.OPENAI:
         return _OPENAI
     return _held(MICRO_RULES, load, under, down)
 
 
-_OPENAI = Hold("OpenAI compacts this conversation; ours is the pass after a response")
-_CODEX = Hold("Codex owns this thread and compacts it itself")
+_OPENAI = Suppression("OpenAI compacts this conversation; ours is the pass after a response")
+_CODEX = Suppression("Codex owns this thread and compacts it itself")
 
 
-def _held(rules: TriggerRules, load: Load, under: Restraints, down: Hold | None) -> Hold | None:
+def _held(
+    rules: TriggerRules, load: Load, under: Restraints, down: Suppression | None
+) -> Suppression | None:
     if managed_by(load.session, under.settings) is ManagedBy.CODEX:
         return _CODEX
-    hold = held_back(
+    hold = suppressed_by(
         rules,
         under.guards,
         session=load.session,

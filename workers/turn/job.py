@@ -21,8 +21,8 @@ from storage.signals import Signal, SignalKind
 from workers.micro.plan import why_nothing_due
 from workers.policy.calibration import Calibration, current_prompt, recalibrated
 from workers.policy.triggers import BATCH_QUEUE, RULES, Trigger
-from workers.prune.commit import PRUNE_QUEUE, STRENGTH, PruneTrigger
-from workers.runtime.context import Workshop
+from workers.prune.commit import PRIORITY, PRUNE_QUEUE, PruneTrigger
+from workers.runtime.context import WorkerContext
 from workers.settings import CompressionSettings
 from workers.telemetry import tracing
 from workers.turn.due import (
@@ -86,17 +86,17 @@ class Decision:
 
 
 def run_turns(
-    shop: Workshop, claims: Sequence[Claim], within: Around = _nothing
+    context: WorkerContext, claims: Sequence[Claim], within: Around = _nothing
 ) -> dict[int, TurnReport]:
     """Work claimed turn jobs of different sessions together; return the report of each, by job.
 
     Each gets one decision, whatever number of turns it stands for, and all are one transaction;
     `within` is entered around the writes of each. Nothing is stored for a job whose lease was lost.
     """
-    database = shop.database
+    database = context.database
     with database.read() as connection:
-        decisions = _decide_all(shop, connection, [claim.session_key for claim in claims])
-    shop.reach("decided")
+        decisions = _decide_all(context, connection, [claim.session_key for claim in claims])
+    context.failpoint("decided")
     emitted: dict[int, tuple[Signal, ...]] = {}
     with database.write() as connection:
         now = sessions.lock_many(connection, list(decisions))
@@ -106,7 +106,7 @@ def run_turns(
             key = claim.session_key
             with within(claim):
                 emitted[claim.job_id] = _carry_out(
-                    shop, connection, now[key], decisions[key], _passed_on(claim)
+                    context, connection, now[key], decisions[key], _passed_on(claim)
                 )
         carried = {claim.session_key: decisions[claim.session_key] for claim in held}
         # A turn that was closed since the read has set the job's `again`.
@@ -116,10 +116,10 @@ def run_turns(
             checked={key: _checked_tokens(of, now[key]) for key, of in carried.items()},
         )
         cursors.move_many(connection, {key: of.cursors for key, of in carried.items()})
-        shop.reach("before-commit")
+        context.failpoint("before-commit")
         due = jobs.due_in_sessions(connection, database, list(carried))
-    shop.reach("after-commit")
-    shop.finished.note(job_id for job_id, state in mine.items() if state is JobState.DONE)
+    context.failpoint("after-commit")
+    context.finished.note(job_id for job_id, state in mine.items() if state is JobState.DONE)
     lost = {claim.job_id: TurnReport() for claim in claims if claim.job_id not in mine}
     return lost | {
         claim.job_id: TurnReport(tuple(due[claim.session_key]), emitted[claim.job_id])
@@ -155,20 +155,22 @@ class _Stored:
         return cooldown is not None and cooldown.is_over
 
 
-def _decide_all(shop: Workshop, connection: Connection, keys: Sequence[int]) -> dict[int, Decision]:
+def _decide_all(
+    context: WorkerContext, connection: Connection, keys: Sequence[int]
+) -> dict[int, Decision]:
     ones = sessions.fetch_many(connection, keys)
     at = cursors.read_many(connection, keys)
-    held = guards.read_many(connection, shop.database, keys)
+    held = guards.read_many(connection, context.database, keys)
     reports = events.unread_reports(connection, keys)
     stored = {key: _Stored(one, at[key], held[key], reports.get(key)) for key, one in ones.items()}
-    return {key: _decide(shop, connection, of) for key, of in stored.items()}
+    return {key: _decide(context, connection, of) for key, of in stored.items()}
 
 
-def _decide(shop: Workshop, connection: Connection, stored: _Stored) -> Decision:
-    settings = shop.settings.current().compression
+def _decide(context: WorkerContext, connection: Connection, stored: _Stored) -> Decision:
+    settings = context.settings.current().compression
     session, report, rested = stored.session, stored.report, stored.rested
     seen = stored.cursors[CursorName.TURNS]
-    under = Restraints(settings, stored.guards, shop.summariser.fingerprint)
+    under = Restraints(settings, stored.guards, context.summariser.fingerprint)
     # During the cooldown its reports were read without any effect.
     again = rested and not report
     last = events.newest_report(connection, session.key, after=0) if again else report
@@ -222,50 +224,50 @@ def _checked_tokens(decision: Decision, now: SessionRecord) -> int | None:
 
 
 def _carry_out(
-    shop: Workshop,
+    context: WorkerContext,
     connection: Connection,
     now: SessionRecord,
     decision: Decision,
     correlation: Mapping[str, str],
 ) -> tuple[Signal, ...]:
     """Write what was decided, whatever happened in between, and return its signals."""
-    database, session = shop.database, decision.load.session
+    database, session = context.database, decision.load.session
     # A change of model since the read has dropped what was learned.
     if decision.calibration is not None and now.revision == session.revision:
         sessions.calibrate(connection, now.key, decision.calibration.dump())
     if decision.batch is not None:
-        jobs.make_due(
+        jobs.enqueue(
             connection,
             database,
             now.key,
             kind=JobKind.BATCH,
             queue=BATCH_QUEUE,
             trigger=decision.batch,
-            strength=RULES[decision.batch].strength,
-            ringing=True,
+            priority=RULES[decision.batch].priority,
+            notified=True,
             correlation=correlation,
         )
     if decision.prune is not None:
-        jobs.make_due(
+        jobs.enqueue(
             connection,
             database,
             now.key,
             kind=JobKind.PRUNE,
             queue=PRUNE_QUEUE,
             trigger=decision.prune,
-            strength=STRENGTH[decision.prune],
-            ringing=True,
+            priority=PRIORITY[decision.prune],
+            notified=True,
             correlation=correlation,
         )
     if decision.micro:
-        jobs.make_due(
+        jobs.enqueue(
             connection,
             database,
             now.key,
             kind=JobKind.MICRO,
             queue=MICRO_QUEUE,
             trigger=MICRO_TRIGGER,
-            ringing=True,
+            notified=True,
             correlation=correlation,
         )
     if decision.load.rested:

@@ -289,21 +289,21 @@ def _make_work() -> None:
         _text("state", server_default="due"),
         _text("queue"),
         _text("trigger"),
-        _flag("strength", server_default="0"),
+        _flag("priority", server_default="0"),
         _text("options", nullable=True),
         _integer("run_at"),
         _integer("attempt", server_default="0"),
         _integer("tries", server_default="0"),
         _integer("fence", server_default="0"),
-        _text("holder", nullable=True),
+        _text("lease_owner", nullable=True),
         _integer("lease_until", nullable=True),
         _integer("deadline_at", nullable=True),
         _flag("again", server_default="0"),
         _text("next_queue", nullable=True),
         _text("next_trigger", nullable=True),
-        _flag("next_strength", nullable=True),
+        _flag("next_priority", nullable=True),
         _text("next_options", nullable=True),
-        _integer("rung_at", nullable=True),
+        _integer("notified_at", nullable=True),
         _text("correlation", nullable=True),
         _text("reason", nullable=True),
         _text("trace", nullable=True),
@@ -319,22 +319,22 @@ def _make_work() -> None:
         "ix_jobs_bulk",
         "jobs",
         ["owner", "run_at", "id"],
-        where="state = 'due' AND queue = 'recompact' AND rung_at IS NULL",
+        where="state = 'due' AND queue = 'recompact' AND notified_at IS NULL",
     )
     _index("ix_jobs_dead", "jobs", ["id"], where="state = 'dead'")
     _index("ix_jobs_failed", "jobs", ["session_key", "kind"], where="failed_last_at IS NOT NULL")
     _index("ix_jobs_lease", "jobs", ["lease_until"], where="state = 'running'")
     _index(
-        "ix_jobs_ringable",
+        "ix_jobs_notifiable",
         "jobs",
         ["run_at"],
-        where="state = 'due' AND (queue <> 'recompact' OR rung_at IS NOT NULL)",
+        where="state = 'due' AND (queue <> 'recompact' OR notified_at IS NOT NULL)",
     )
     _index(
-        "ix_jobs_rung",
+        "ix_jobs_notified",
         "jobs",
-        ["queue", "owner", "strength", "run_at", "id"],
-        where="state = 'due' AND rung_at IS NOT NULL",
+        ["queue", "owner", "priority", "run_at", "id"],
+        where="state = 'due' AND notified_at IS NOT NULL",
     )
     _index(
         "uq_jobs_open",
