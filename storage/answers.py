@@ -34,7 +34,7 @@ class StoredAnswer:
 
 
 def find(connection: Connection, key: int, question: str) -> StoredAnswer | None:
-    """The answer to a question of this session, if it was given already."""
+    """Return the answer to a question of this session, if it was given already."""
     row = connection.execute(_FIND, {"key": key, "asked": question}).first()
     return None if row is None else StoredAnswer(*row)
 

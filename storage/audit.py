@@ -112,7 +112,7 @@ def record_of(
     actor: str,
     facts: Mapping[str, Any] | None = None,
 ) -> None:
-    """The same, of the session of that key."""
+    """Record an act, as `record` does, of the session with that key."""
     owner, session = connection.execute(
         select(Session.owner, Session.id).where(Session.key == key)
     ).one()
@@ -122,13 +122,13 @@ def record_of(
 def page(
     connection: Connection, which: Which, *, before: int | None = None, limit: int = 100
 ) -> list[Entry]:
-    """The newest entries below the number `before`, newest first."""
+    """Return the newest entries below the number `before`, newest first."""
     query = _select(which).order_by(_A.id.desc()).limit(limit)
     return _entries(connection, query if before is None else query.where(_A.id < before))
 
 
 def after(connection: Connection, which: Which, *, number: int, limit: int = 100) -> list[Entry]:
-    """The oldest entries above `number`, oldest first: for whoever follows."""
+    """Return the oldest entries above `number`, oldest first: for whoever follows."""
     return _entries(connection, _select(which).where(_A.id > number).order_by(_A.id).limit(limit))
 
 
@@ -159,7 +159,7 @@ def _entries(connection: Connection, query: Any) -> list[Entry]:
 
 @cache
 def _insert(dialect: str, offset_ms: int) -> Any:
-    """The statement of `record`, built once: every pass runs it. Nobody needs the row's number."""
+    """Build the statement of `record` once: every pass runs it. Nobody needs the row's number."""
     names = ("owner", "session", "actor", "action", "facts")
     given: dict[str, Any] = {name: bindparam(name) for name in names}
     return insert(_AUDIT).values(**given, created_at=clock(dialect, offset_ms)).inline()

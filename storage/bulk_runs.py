@@ -212,24 +212,24 @@ def create(
 
 
 def fetch(connection: Connection, run_id: int) -> Run:
-    """The run of that number."""
+    """Return the run of that number."""
     return _run(connection.execute(select(*_COLUMNS).where(_R.id == run_id)).one())
 
 
 def find(connection: Connection, run_id: int) -> Run | None:
-    """The run of that number, None where there is none."""
+    """Return the run of that number, None where there is none."""
     found = connection.execute(select(*_COLUMNS).where(_R.id == run_id)).first()
     return None if found is None else _run(found)
 
 
 def newest(connection: Connection, *, limit: int) -> list[Run]:
-    """The last runs, newest first."""
+    """Return the last runs, newest first."""
     found = connection.execute(select(*_COLUMNS).order_by(_R.id.desc()).limit(limit))
     return [_run(row) for row in found]
 
 
 def running(connection: Connection) -> Run | None:
-    """The run that goes on; None where none does."""
+    """Return the run that goes on; None where none does."""
     found = connection.execute(select(*_COLUMNS).where(sql(RUNNING_BULK))).first()
     return None if found is None else _run(found)
 
@@ -251,12 +251,12 @@ def set_state(connection: Connection, database: Database, run_id: int, state: Ru
 
 
 def under_way(connection: Connection, run_id: int) -> int:
-    """How many sessions of a run were asked for and are not settled."""
+    """Return how many sessions of a run were asked for and are not settled."""
     return connection.execute(select(func.count()).where(_B.run_id == run_id, _ASKED)).scalar_one()
 
 
 def next_waiting(connection: Connection, run_id: int, *, limit: int) -> list[int]:
-    """Keys of the sessions that come next."""
+    """Return keys of the sessions that come next."""
     return list(
         connection.execute(
             select(_B.session_key)
@@ -268,7 +268,7 @@ def next_waiting(connection: Connection, run_id: int, *, limit: int) -> list[int
 
 
 def left_ms(connection: Connection, database: Database, run: Run) -> int:
-    """How long it is until the run's pace lets the next session begin."""
+    """Return how long it is until the run's pace lets the next session begin."""
     now: int = connection.execute(select(database.now())).scalar_one()
     return max(0, run.next_at - now)
 
@@ -300,15 +300,15 @@ def note_asked(
 
 
 def finished(connection: Connection, run_id: int, *, replaces: str, trigger: str) -> list[Item]:
-    """Sessions that were asked for and whose job has nothing more to do for the run: it is closed,
-    or goes on only to replace a placeholder (trigger `replaces`)."""
+    """Return sessions that were asked for and whose job has nothing more to do for the run: it is
+    closed, or goes on only to replace a placeholder (trigger `replaces`)."""
     replaces_only = (Job.trigger == replaces) & (func.coalesce(Job.next_trigger, "") != trigger)
     over = or_(Job.id.is_(None), Job.state.in_([JobState.DONE, JobState.DEAD]), replaces_only)
     return _items(connection, run_id, over)
 
 
 def open_items(connection: Connection, run_id: int) -> list[Item]:
-    """Sessions that were asked for and are not settled."""
+    """Return sessions that were asked for and are not settled."""
     return _items(connection, run_id, literal(1) == literal(1))
 
 
@@ -366,7 +366,7 @@ def ask_again(connection: Connection, run_id: int, outcomes: Collection[str]) ->
 
 
 def tally(connection: Connection, run_id: int) -> Tally:
-    """How far a run is."""
+    """Return how far a run is."""
     found = connection.execute(
         select(
             _B.state,

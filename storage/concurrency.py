@@ -21,8 +21,8 @@ STATEMENT_SECONDS = 0.0005
 
 
 def width_for(away_seconds: float) -> int:
-    """How many threads may pass at once where the way to the database and back takes so long: as
-    many as it takes for one of them to compute while the others wait."""
+    """Return how many threads may pass at once where the way to the database and back takes so
+    long: as many as it takes for one of them to compute while the others wait."""
     return 1 + int(away_seconds / STATEMENT_SECONDS)
 
 
@@ -41,7 +41,7 @@ class ConcurrencyLimit:
 
     @contextmanager
     def passed(self) -> Iterator[None]:
-        """A turn of this thread, which may begin another one within it."""
+        """Yield a turn of this thread, which may begin another one within it."""
         me = get_ident()
         with self._moved:
             is_new = me not in self._inside

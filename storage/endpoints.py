@@ -96,7 +96,7 @@ def lock(connection: Connection, database: Database, name: str) -> EndpointRecor
 
 
 def find(connection: Connection, database: Database, name: str) -> EndpointRecord | None:
-    """The endpoint as it is stored; None where it was never asked. Takes no lock."""
+    """Return the endpoint as it is stored; None where it was never asked. Takes no lock."""
     row = connection.execute(_select(database).where(Endpoint.name == name)).first()
     return None if row is None else _record(row)
 
@@ -111,7 +111,7 @@ def write(connection: Connection, record: EndpointRecord) -> None:
 
 
 def states(connection: Connection, database: Database) -> list[EndpointState]:
-    """Every endpoint that was ever asked, by name."""
+    """Return every endpoint that was ever asked, by name."""
     return [
         _state(_record(row)) for row in connection.execute(_select(database).order_by("name")).all()
     ]

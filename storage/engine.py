@@ -101,11 +101,11 @@ class Database:
         return self.engine.url.set(query={}).render_as_string(hide_password=True)
 
     def now(self) -> ColumnElement[int]:
-        """The database's time in milliseconds since 1970, as an SQL expression."""
+        """Return the database's time in milliseconds since 1970, as an SQL expression."""
         return clock(self.dialect, self.offset_ms)
 
     def moment(self) -> ColumnElement[int]:
-        """The same as one value for a whole statement, by which an index can be searched.
+        """Return the same as one value for a whole statement, by which an index can be searched.
 
         PostgreSQL computes `now()` anew for every row, and so it reads an index from end to end
         where it is told to stop there.
@@ -114,7 +114,7 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A connection for reading; all that it reads is one snapshot.
+        """Yield a connection for reading; all that it reads is one snapshot.
 
         What is written through it is not kept, or refused. Raises `DatabaseUnavailable` where the
         driver fails.
@@ -134,7 +134,8 @@ class Database:
 
     @contextmanager
     def look(self) -> Iterator[Connection]:
-        """A connection for reading with one statement, which on PostgreSQL costs no transaction.
+        """Yield a connection for reading with one statement, which on PostgreSQL costs no
+        transaction.
 
         Raises `DatabaseUnavailable` where the driver fails.
         """
@@ -148,7 +149,7 @@ class Database:
 
     @contextmanager
     def store(self) -> Iterator[Connection]:
-        """A transaction of one statement, which on PostgreSQL begins and ends by itself.
+        """Yield a transaction of one statement, which on PostgreSQL begins and ends by itself.
 
         Raises `DatabaseUnavailable` where the driver fails; whether that was stored nobody can
         tell, unless its text says that nothing was. `IntegrityError` passes as in `write`.
@@ -167,7 +168,7 @@ class Database:
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """A transaction: committed when the block ends, rolled back when it raises.
+        """Yield a transaction: committed when the block ends, rolled back when it raises.
 
         Raises `DatabaseUnavailable` where the driver fails; then nothing was written, unless its
         text says that the commit itself failed and nobody can tell. SQLAlchemy's `IntegrityError`,
@@ -187,7 +188,8 @@ class Database:
 
     @contextmanager
     def write_schema(self) -> Iterator[Connection]:
-        """A transaction for changing tables; as `write`, but SQLite minds no foreign keys in it.
+        """Yield a transaction for changing tables; as `write`, but SQLite minds no foreign keys in
+        it.
 
         SQLite changes a table by copying it and dropping the old one, and that would delete, by
         cascade, every row that refers to it.
@@ -202,7 +204,7 @@ class Database:
 
     @contextmanager
     def bare(self) -> Iterator[Connection]:
-        """A connection to SQLite in no transaction, for upkeep that cannot run in one.
+        """Yield a connection to SQLite in no transaction, for upkeep that cannot run in one.
 
         Raises `DatabaseUnavailable` where the driver fails.
         """
@@ -213,7 +215,7 @@ class Database:
             yield connection
 
     def way_seconds(self) -> float:
-        """How long the shortest statement takes, there and back, at best.
+        """Return how long the shortest statement takes, there and back, at best.
 
         Raises `DatabaseUnavailable` where the driver fails.
         """
@@ -286,17 +288,17 @@ def open_database(url: str, *, offset_ms: int = 0, pool_size: int = 10) -> Datab
 
 
 def clock(dialect: str, offset_ms: int) -> ColumnElement[int]:
-    """The time of a database of `dialect` plus an offset, in milliseconds since 1970."""
+    """Return the time of a database of `dialect` plus an offset, in milliseconds since 1970."""
     return literal_column(f"({_CLOCKS[dialect]} + {offset_ms:d})", BigInteger)
 
 
 def insert_into(connection: Connection, table: Any) -> Any:
-    """An INSERT of the connection's dialect, for `ON CONFLICT`, which both have."""
+    """Return an INSERT of the connection's dialect, for `ON CONFLICT`, which both have."""
     return insert_of(connection.dialect.name, table)
 
 
 def insert_of(dialect: str, table: Any) -> Any:
-    """An INSERT of `dialect`, for `ON CONFLICT`, which both have."""
+    """Return an INSERT of `dialect`, for `ON CONFLICT`, which both have."""
     return (postgresql if dialect == "postgresql" else sqlite).insert(table)
 
 
@@ -420,8 +422,8 @@ def _ping_when_idle(engine: Engine) -> None:
 
 
 def _prepare_threshold(url: URL) -> int | None:
-    """How often a connection runs a statement before it prepares it; None is never, for poolers
-    that give each transaction another connection and know of no prepared statements."""
+    """Return how often a connection runs a statement before it prepares it; None is never, for
+    poolers that give each transaction another connection and know of no prepared statements."""
     match url.query.get(_THRESHOLD):
         case None:
             return PREPARE_THRESHOLD

@@ -92,14 +92,14 @@ class GuardedSession:
 
 
 def read_all(connection: Connection, database: Database, key: int) -> dict[GuardName, GuardRecord]:
-    """Every guard of a session that this version knows."""
+    """Return every guard of a session that this version knows."""
     return read_many(connection, database, [key])[key]
 
 
 def read_many(
     connection: Connection, database: Database, keys: Sequence[int]
 ) -> dict[int, dict[GuardName, GuardRecord]]:
-    """The same of several sessions, by their keys; one without guards has an empty entry."""
+    """Return the same of several sessions, by their keys; one without guards has an empty entry."""
     found = connection.execute(_read_many(database.dialect, database.offset_ms), {"keys": keys})
     guards: dict[int, dict[GuardName, GuardRecord]] = {key: {} for key in keys}
     for key, name, *record in found:
@@ -157,7 +157,7 @@ def holding(
     owner: str | None = None,
     limit: int = 100,
 ) -> list[GuardedSession]:
-    """Guards of those names over all sessions, or over those of one owner, newest first."""
+    """Return guards of those names over all sessions, or over those of one owner, newest first."""
     query = (
         select(Session.owner, Session.id, Guard.name, *_record(database))
         .join(Session, Session.key == Guard.session_key)
@@ -175,7 +175,7 @@ def holding(
 
 @cache
 def _read_many(dialect: str, offset_ms: int) -> Any:
-    """The statement of `read_many`, built once: every job runs it."""
+    """Build the statement of `read_many` once: every job runs it."""
     guards = table_of(Guard).c
     return select(guards.session_key, Guard.name, *fields(clock(dialect, offset_ms))).where(
         among(guards.session_key, "keys", dialect), KNOWN
@@ -198,7 +198,7 @@ def _record(database: Database) -> tuple[Any, ...]:
 
 
 def fields(now: ColumnElement[int]) -> tuple[Any, ...]:
-    """What a `GuardRecord` is made of, in its order."""
+    """Return what a `GuardRecord` is made of, in its order."""
     left = func.coalesce(Guard.until_at - now, literal(0, BigInteger))
     return (
         Guard.count.expression,

@@ -79,13 +79,13 @@ class Stock:
 def newest(
     connection: Connection, which: WhichTries, *, before: int | None = None, limit: int
 ) -> list[TryRecord]:
-    """The newest tries with numbers below `before`, newest first."""
+    """Return the newest tries with numbers below `before`, newest first."""
     query = _select(which).order_by(Attempt.id.desc()).limit(limit)
     return _read(connection, query if before is None else query.where(Attempt.id < before))
 
 
 def after(connection: Connection, which: WhichTries, *, number: int, limit: int) -> list[TryRecord]:
-    """The oldest tries with numbers above `number`, oldest first: for whoever follows."""
+    """Return the oldest tries with numbers above `number`, oldest first: for whoever follows."""
     return _read(
         connection, _select(which).where(Attempt.id > number).order_by(Attempt.id).limit(limit)
     )
@@ -138,7 +138,7 @@ def stock(connection: Connection, database: Database) -> Stock:
 
 
 def since_tick_ms(connection: Connection, database: Database) -> dict[str, int]:
-    """How long ago each schedule last ticked, in milliseconds, by its name."""
+    """Return how long ago each schedule last ticked, in milliseconds, by its name."""
     now = database.now()
     rows = connection.execute(
         select(ScheduleSlot.schedule, now - func.max(ScheduleSlot.taken_at)).group_by(
@@ -202,8 +202,8 @@ class PassFigures:
 
 
 def rows(connection: Connection, key: int, *, imported: str) -> list[RowFigures]:
-    """Every message of a session in order of position. `imported` is the template of summaries
-    that came along with it."""
+    """Return every message of a session in order of position. `imported` is the template of
+    summaries that came along with it."""
     found = connection.execute(
         select(
             Message.position,
@@ -228,7 +228,7 @@ def rows(connection: Connection, key: int, *, imported: str) -> list[RowFigures]
 
 
 def passes(connection: Connection, key: int) -> list[PassFigures]:
-    """Every try that a session had and that is still stored, oldest first."""
+    """Return every try that a session had and that is still stored, oldest first."""
     found = connection.execute(
         select(
             Attempt.kind,
@@ -248,7 +248,7 @@ def passes(connection: Connection, key: int) -> list[PassFigures]:
 
 
 def most_saving(connection: Connection, *, owner: str | None, limit: int) -> Sequence[int]:
-    """Keys of sessions that had a pass, those that saved most in front."""
+    """Return keys of sessions that had a pass, those that saved most in front."""
     query = select(Session.key).where(Session.passes > 0)
     if owner is not None:
         query = query.where(Session.owner == owner)

@@ -82,7 +82,8 @@ def forget_jobs(
 def ended_sessions(
     connection: Connection, database: Database, *, older_ms: int, limit: int
 ) -> list[int]:
-    """Keys of sessions that ended that long ago and still have events, longest ended first."""
+    """Return keys of sessions that ended that long ago and still have events, longest ended
+    first."""
     has_events = exists().where(TurnEvent.session_key == Session.key)
     found = connection.execute(
         select(Session.key)
@@ -122,7 +123,7 @@ def forget_slots(connection: Connection, database: Database, *, older_ms: int, l
 
 
 def _would_come_back() -> ColumnElement[bool]:
-    """Whether its session is one that a scan may find."""
+    """Return whether its session is one that a scan may find."""
     of_session = Job.session_key
     return or_(
         exists().where(Session.key == of_session, sql(UNDECIDED)),

@@ -79,7 +79,7 @@ def retrying(connection: Connection) -> dict[str, int]:
 
 
 def lag(connection: Connection, database: Database) -> Lag:
-    """How far decisions are behind events. Reads the events of undecided sessions only."""
+    """Return how far decisions are behind events. Reads the events of undecided sessions only."""
     # As a question for each of them: a join would read the events of all sessions.
     first = (
         select(func.min(TurnEvent.created_at))
@@ -95,7 +95,7 @@ def lag(connection: Connection, database: Database) -> Lag:
 
 
 def cooldowns(connection: Connection, database: Database) -> int:
-    """Sessions whose automatic passes rest now after a failure."""
+    """Return sessions whose automatic passes rest now after a failure."""
     return connection.execute(
         select(func.count())
         .select_from(Guard)
@@ -104,7 +104,8 @@ def cooldowns(connection: Connection, database: Database) -> int:
 
 
 def locked(connection: Connection, database: Database) -> int:
-    """Sessions whose automatic batch passes are locked because they hardly saved anything."""
+    """Return sessions whose automatic batch passes are locked because they hardly saved
+    anything."""
     return connection.execute(
         select(func.count())
         .select_from(Guard)
@@ -113,7 +114,7 @@ def locked(connection: Connection, database: Database) -> int:
 
 
 def placeholders(connection: Connection) -> int:
-    """Sessions that show a placeholder made without a model."""
+    """Return sessions that show a placeholder made without a model."""
     return connection.execute(
         select(func.count()).select_from(Summary).where(sql(LIVE_PLACEHOLDER))
     ).scalar_one()
@@ -173,7 +174,7 @@ def read(connection: Connection) -> tuple[dict[Series, int], int]:
 
 
 def read_mark(connection: Connection) -> int:
-    """The number of the last try that is counted."""
+    """Return the number of the last try that is counted."""
     name, labels = _MARK
     found = connection.execute(
         select(Total.value).where(Total.name == name, Total.labels == json.dumps(labels))
@@ -195,7 +196,7 @@ def uncounted(connection: Connection, *, after: int, limit: int | None = None) -
 
 
 def settled(connection: Connection, database: Database, *, after: int, limit: int) -> list[Try]:
-    """Of the first `limit` tries above `after` those up to the first young one."""
+    """Return of the first `limit` tries above `after` those up to the first young one."""
     young = Attempt.created_at > database.now() - SETTLED_MS
     rows = connection.execute(
         select(young, *_COLUMNS).where(Attempt.id > after).order_by(Attempt.id).limit(limit)

@@ -21,7 +21,7 @@ _LOCK = 0x61667465
 
 
 def head() -> str:
-    """The revision that this version works with."""
+    """Return the revision that this version works with."""
     newest = ScriptDirectory.from_config(_config()).get_current_head()
     if newest is None:
         raise SchemaOutdated(f"the package holds no migrations in {_FOLDER}; install it anew")
@@ -29,13 +29,13 @@ def head() -> str:
 
 
 def revisions() -> list[str]:
-    """Every revision, oldest first."""
+    """Return every revision, oldest first."""
     scripts = ScriptDirectory.from_config(_config()).walk_revisions()
     return [script.revision for script in scripts][::-1]
 
 
 def current(database: Database) -> str | None:
-    """The revision that the database is at; None for an empty one."""
+    """Return the revision that the database is at; None for an empty one."""
     with database.read() as connection:
         return _current(connection)
 

@@ -58,7 +58,7 @@ class Place:
 
 
 def undecided(connection: Connection, *, after: Place, limit: int) -> list[Place]:
-    """Sessions with a closed turn that nobody has decided about and that have no turn job.
+    """Return sessions with a closed turn that nobody has decided about and that have no turn job.
 
     Not those whose turn job was given up after that turn: it would be given up again.
     """
@@ -78,7 +78,7 @@ def undecided(connection: Connection, *, after: Place, limit: int) -> list[Place
 def unreplaced_placeholders(
     connection: Connection, database: Database, *, rest_ms: int, after: Place, limit: int
 ) -> list[Place]:
-    """Sessions that show a placeholder and have no batch job, which would replace it.
+    """Return sessions that show a placeholder and have no batch job, which would replace it.
 
     Not those whose batch job was given up after the placeholder was made, less than `rest_ms` ago.
     """
@@ -102,8 +102,8 @@ def unreplaced_placeholders(
 
 
 def rested(connection: Connection, database: Database, *, after: Place, limit: int) -> list[Place]:
-    """Sessions whose cooldown has ended without a look at what it held back, and that have no
-    turn job. Not those whose turn job was given up since then."""
+    """Return sessions whose cooldown has ended without a look at what it held back, and that have
+    no turn job. Not those whose turn job was given up since then."""
     ended = Guard.until_at, Guard.session_key
     found = connection.execute(
         select(*ended)
@@ -122,8 +122,8 @@ def rested(connection: Connection, database: Database, *, after: Place, limit: i
 def idle(
     connection: Connection, database: Database, *, idle_ms: int, after: Place, limit: int
 ) -> list[Place]:
-    """Sessions that were idle for `idle_ms` and that nobody has looked at since they were active,
-    longest idle first. Ended and archived ones are left out."""
+    """Return sessions that were idle for `idle_ms` and that nobody has looked at since they were
+    active, longest idle first. Ended and archived ones are left out."""
     quiet = Session.idle_since, Session.key
     found = connection.execute(
         select(*quiet)

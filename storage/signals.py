@@ -99,7 +99,7 @@ def read(
     limit: int = 100,
     last: bool = False,
 ) -> list[Signal]:
-    """The owner's signals with an id above `after`, oldest first, of one session or of all.
+    """Return the owner's signals with an id above `after`, oldest first, of one session or of all.
 
     At most `limit`: the oldest ones, or the `last` ones. The `quiet` ones are left out unless
     asked for, and so are kinds of a newer version.
@@ -139,7 +139,7 @@ def read(
 
 
 def newest(connection: Connection, *, owner: str) -> int:
-    """The id of the owner's last signal, 0 when there is none: where listening begins."""
+    """Return the id of the owner's last signal, 0 when there is none: where listening begins."""
     found = connection.execute(
         select(func.max(SignalRow.id)).where(SignalRow.owner == owner)
     ).scalar_one()
@@ -147,7 +147,7 @@ def newest(connection: Connection, *, owner: str) -> int:
 
 
 def to_json(signal: Signal) -> str:
-    """A signal as it is pushed, on one line."""
+    """Return a signal as it is pushed, on one line."""
     return json.dumps(
         {
             "id": signal.id,

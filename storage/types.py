@@ -79,7 +79,7 @@ class ListOf(TypeDecorator[Iterable[Any]]):
 def among(
     column: ColumnElement[Any], name: str, dialect: str, item: type[BigInteger | Text] = BigInteger
 ) -> ColumnElement[bool]:
-    """Whether `column` is an item of the list that the parameter `name` gives."""
+    """Return whether `column` is an item of the list that the parameter `name` gives."""
     given = bindparam(name, type_=ListOf(item))
     if dialect == "postgresql":
         return column == func.any(given)
@@ -87,7 +87,7 @@ def among(
 
 
 def rows_given(dialect: str, **items: type[BigInteger | Text]) -> FromClause:
-    """Rows of which a parameter each gives the column of its name, lists of one length."""
+    """Return rows of which a parameter each gives the column of its name, lists of one length."""
     lists = {name: bindparam(name, type_=ListOf(item)) for name, item in items.items()}
     if dialect == "postgresql":
         columns = [column(name, item()) for name, item in items.items()]

@@ -38,7 +38,7 @@ def at_once(
 
 
 def succeeded(results: Sequence[Result | Exception]) -> list[Result]:
-    """The results; raises the first error."""
+    """Return the results; raises the first error."""
     good = []
     for result in results:
         if isinstance(result, Exception):

@@ -57,7 +57,7 @@ def compact(
 
 
 def until(place: Workplace, name: GuardName = GuardName.COOLDOWN) -> int:
-    """When a guard ends, in milliseconds from now."""
+    """Return when a guard ends, in milliseconds from now."""
     guard = place.guards().get(name)
     return guard.left_ms if guard else 0
 
@@ -68,12 +68,12 @@ def about(ms: int) -> Any:
 
 
 def markers(place: Workplace) -> list[Row]:
-    """The live markers."""
+    """Return the live markers."""
     return [row for row in place.view() if row.kind.is_marker]
 
 
 def positions(place: Workplace) -> list[int]:
-    """Where the live messages stand."""
+    """Return where the live messages stand."""
     return [row.position for row in place.view() if not row.kind.is_marker]
 
 
@@ -83,7 +83,7 @@ def summaries(place: Workplace) -> list[tuple[Any, ...]]:
 
 
 def prompts(model: ModelServer) -> list[str]:
-    """What the model was asked, a text each."""
+    """Return what the model was asked, a text each."""
     return ["\n".join(m["content"] for m in one["messages"]) for one in model.requests]
 
 

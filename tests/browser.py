@@ -22,7 +22,7 @@ _QUIET = (
 
 
 def browsers() -> list[Path]:
-    """The browser to test with, or none."""
+    """Return the browser to test with, or none."""
     found = [Path(path) for name in _NAMES if (path := shutil.which(name)) is not None]
     return found[:1]
 
@@ -34,11 +34,11 @@ class Browser:
     program: Path
 
     def text(self, url: str, *, milliseconds: int = 4000) -> str:
-        """The page's DOM after its scripts have run for so long."""
+        """Return the page's DOM after its scripts have run for so long."""
         return self._run(url, f"--virtual-time-budget={milliseconds}", "--dump-dom")
 
     def picture(self, url: str, name: str, *, milliseconds: int = 4000) -> Path:
-        """A screenshot of the page, kept under `name`."""
+        """Return a screenshot of the page, kept under `name`."""
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         file = SCREENSHOTS / f"{name}.png"
         file.unlink(missing_ok=True)

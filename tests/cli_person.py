@@ -43,7 +43,7 @@ class Person:
 
 @contextmanager
 def stored(url: str) -> Iterator[Database]:
-    """A database whose tables are made."""
+    """Yield a database whose tables are made."""
     database = open_database(url)
     try:
         yield database

@@ -68,6 +68,6 @@ def execute(*arguments: str, home: Path, env: Mapping[str, str] | None = None) -
 
 
 def program_environment(home: Path, env: Mapping[str, str] | None = None) -> dict[str, str]:
-    """An environment in which nothing of the developer's configures the program."""
+    """Return an environment in which nothing of the developer's configures the program."""
     places = {name: str(home / name.lower()) for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME")}
     return {**clean_environment(), **places, "PYTHONPATH": str(PROJECT), **(env or {})}

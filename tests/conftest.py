@@ -90,7 +90,7 @@ def _redis_of_this_process(pytestconfig: pytest.Config) -> str:
 
 @pytest.fixture
 def redis_url(_redis_of_this_process: str) -> Iterator[str]:
-    """An empty Redis database, as a broker URL."""
+    """Yield an empty Redis database, as a broker URL."""
     with redis.Redis.from_url(_redis_of_this_process) as client:
         client.flushdb()
         yield _redis_of_this_process
@@ -104,20 +104,20 @@ def _postgres_of_this_run(pytestconfig: pytest.Config) -> str:
 
 @pytest.fixture
 def postgres_url(_postgres_of_this_run: str) -> Iterator[str]:
-    """An empty PostgreSQL database, as SQLAlchemy takes it."""
+    """Yield an empty PostgreSQL database, as SQLAlchemy takes it."""
     with fresh_database(_postgres_of_this_run) as url:
         yield url
 
 
 @pytest.fixture
 def sqlite_url(tmp_path: Path) -> str:
-    """A SQLite file that does not exist yet, as SQLAlchemy takes it."""
+    """Return a SQLite file that does not exist yet, as SQLAlchemy takes it."""
     return f"sqlite:///{tmp_path / 'afterturn.db'}"
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database_url(request: pytest.FixtureRequest) -> str:
-    """An empty database of each kind that storage runs on."""
+    """Return an empty database of each kind that storage runs on."""
     name = "sqlite_url" if request.param == "sqlite" else "postgres_url"
     url: str = request.getfixturevalue(name)
     return url
@@ -125,14 +125,14 @@ def database_url(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def own_redis() -> Iterator[RedisServer]:
-    """A running Redis that nobody else uses; it forgets everything when killed."""
+    """Yield a running Redis that nobody else uses; it forgets everything when killed."""
     with RedisServer() as server:
         yield server
 
 
 @pytest.fixture
 def own_postgres() -> Iterator[PostgresServer]:
-    """A running PostgreSQL that nobody else uses; it takes about a second to make."""
+    """Yield a running PostgreSQL that nobody else uses; it takes about a second to make."""
     with PostgresServer() as server:
         yield server
 

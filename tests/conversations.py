@@ -19,7 +19,7 @@ _WORDS = (
 
 
 def turn(number: int, *, words: int = 120, tools: int = 1) -> list[dict[str, Any]]:
-    """One turn of a made-up airline desk: a request, `tools` tool groups, an answer."""
+    """Return one turn of a made-up airline desk: a request, `tools` tool groups, an answer."""
     text = " ".join((_WORDS * 10).split()[:words])
     messages: list[dict[str, Any]] = [
         {"role": "user", "content": f"Request {number}: please change booking B{number:04d}."}

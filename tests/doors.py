@@ -34,7 +34,7 @@ def door(database: Database, *, owner: str = "local", **compression: Any) -> Ite
 
 
 def grown(gateway: Gateway, tokens: int, *, rows: int = 10, name: str = "s") -> Session:
-    """A session of one closed turn, of a little less than so many tokens in so many rows."""
+    """Return a session of one closed turn, of a little less than so many tokens in so many rows."""
     session = gateway.open_session(name, context_window=128_000)
     text = "word" * (tokens // rows - 4)
     gateway.finalize_turn(session, [user(text)] * rows)

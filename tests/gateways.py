@@ -21,7 +21,7 @@ ChatDict = dict[str, Any]
 
 @contextmanager
 def migrated(url: str) -> Iterator[Database]:
-    """The database `url` with its tables made."""
+    """Yield the database `url` with its tables made."""
     database = open_database(url)
     try:
         migrate.upgrade(database)
@@ -34,7 +34,8 @@ def migrated(url: str) -> Iterator[Database]:
 def gateway_on(
     url: str, *, owner: str = "local", broker_url: str | None = None
 ) -> Iterator[Gateway]:
-    """A gateway as a process of its own would open it, on a database whose tables are made."""
+    """Yield a gateway as a process of its own would open it, on a database whose tables are
+    made."""
     with Gateway(Settings(database_url=url, broker_url=broker_url), owner=owner) as gateway:
         yield gateway
 
@@ -47,7 +48,7 @@ def emptied(database: Database) -> None:
 
 
 def url_of(database: Database) -> str:
-    """The URL of a database of the tests, which has no password."""
+    """Return the URL of a database of the tests, which has no password."""
     return database.engine.url.render_as_string(hide_password=False)
 
 
@@ -60,25 +61,25 @@ def assistant(content: Any, **more: Any) -> ChatDict:
 
 
 def as_bytes(chat: Sequence[Any]) -> list[str]:
-    """What makes messages the same byte for byte: their JSON, key order included."""
+    """Return what makes messages the same byte for byte: their JSON, key order included."""
     return [json.dumps(message) for message in chat]
 
 
 def stored_messages(database: Database, session: Session) -> list[ChatDict]:
-    """Every message that is live or archived, in order."""
+    """Return every message that is live or archived, in order."""
     with database.read() as connection:
         rows = messages.read_everything(connection, session.key)
     return [dict(row.message) for row in rows if row.message is not None]
 
 
 def rows_of(database: Database, query: str, **values: Any) -> list[tuple[Any, ...]]:
-    """Rows of a plain SQL query, for a look behind our own statements."""
+    """Return rows of a plain SQL query, for a look behind our own statements."""
     with database.read() as connection:
         return [tuple(row) for row in connection.execute(sql(query), values)]
 
 
 def contents(database: Database) -> dict[str, list[tuple[Any, ...]]]:
-    """Every row of every table, to see that nothing has changed."""
+    """Return every row of every table, to see that nothing has changed."""
     with database.read() as connection:
         return {
             table.name: sorted((tuple(row) for row in connection.execute(table.select())), key=repr)

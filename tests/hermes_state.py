@@ -90,7 +90,7 @@ class HermesState:
         self._connection.execute("BEGIN IMMEDIATE")
 
     def rows(self) -> int:
-        """How many messages there are."""
+        """Return how many messages there are."""
         found: int = self._connection.execute("SELECT count(*) FROM messages").fetchone()[0]
         return found
 

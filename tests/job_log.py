@@ -52,7 +52,7 @@ def begin_log(database: Database) -> None:
 
 
 def read_log(database: Database) -> list[Change]:
-    """Every change since the log was begun, in order."""
+    """Return every change since the log was begun, in order."""
     return [
         Change(*row)
         for row in rows_of(

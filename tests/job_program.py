@@ -28,7 +28,7 @@ from workers.summariser.client import OpenAISummariser
 def command(
     url: str, job: int, model_url: str, compression: Mapping[str, Any], *, at: str, signal_name: str
 ) -> list[str]:
-    """The words that start this program."""
+    """Return the words that start this program."""
     words = ["-m", __name__, url, str(job), "--model", model_url, "--at", at]
     return [*words, "--signal", signal_name, "--compression", json.dumps(compression)]
 

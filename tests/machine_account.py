@@ -128,7 +128,7 @@ class Account:
         assert now.shown == self._view_before(taken)
 
     def _view_before(self, taken: Pass) -> list[Shown]:
-        """The view that was there before a pass, and the messages that came after it."""
+        """Return the view that was there before a pass, and the messages that came after it."""
         kept = [row for row in taken.before if row[1] or not self.said[row[0]].gone]
         later = [
             (position, False, "message", one.tokens, one.content, one.fields)
@@ -230,7 +230,8 @@ def _judge_pruning(before: State, now: State, job: StoredJob) -> None:
 
 
 def _absorbed(before: State, now: State, summary: StoredSummary) -> list[StoredRow]:
-    """What a pass archived; all else must be as it was, but for one new or changed marker."""
+    """Return what a pass archived; all else must be as it was, but for one new or changed
+    marker."""
     former = {row.id: row for row in before.rows}
     absorbed: list[StoredRow] = []
     shows: list[StoredRow] = []
@@ -297,7 +298,7 @@ def _judge_size(
 
 
 def _opened(state: State, summary_id: int) -> int:
-    """Tokens of what a summary absorbed, placeholders opened down to their originals."""
+    """Return tokens of what a summary absorbed, placeholders opened down to their originals."""
     tokens = 0
     for row in state.rows:
         if row.absorbed_by != summary_id:

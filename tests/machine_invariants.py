@@ -162,7 +162,7 @@ def check_words(text: str, tags: dict[int, str], key: int | None = None) -> None
 
 
 def _told_to(text: str, tags: dict[int, str]) -> set[int]:
-    """The sessions that words of the text can only be from."""
+    """Return the sessions that words of the text can only be from."""
     return {session for session, tag in tags.items() if tag in text}
 
 

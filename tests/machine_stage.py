@@ -79,7 +79,7 @@ class _Work:
         return self.job.session_key
 
     def is_held(self, now: State) -> bool:
-        """Whether the job is still this worker's: each claim has a fence of its own."""
+        """Return whether the job is still this worker's: each claim has a fence of its own."""
         running = now.running
         claimed = (self.job.id, self.job.fence + 1)
         return running is not None and (running.id, running.fence) == claimed
@@ -342,7 +342,8 @@ class Stage(Talks):
         return chain_fingerprint(self.dial.current().auxiliary.compression)
 
     def _silent(self) -> bool:
-        """Whether a job is held by a worker that has died, or by one that is being played."""
+        """Return whether a job is held by a worker that has died, or by one that is being
+        played."""
         return any(job.state is JobState.RUNNING for job in self.open_jobs())
 
 

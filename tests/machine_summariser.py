@@ -143,8 +143,8 @@ class ScriptedSummariser:
                 return _FIXED[act]
 
     def _first_accepted(self, request: SummaryRequest, texts: Sequence[str]) -> str:
-        """A model that is good writes to size and in the right language, and not less than it
-        can."""
+        """Return a model that is good writes to size and in the right language, and not less than
+        it can."""
         for text in texts:
             wrong = _wrong(text, request)
             if wrong is None:
@@ -155,7 +155,8 @@ class ScriptedSummariser:
         return texts[-1]
 
     def _told(self, request: SummaryRequest, lines: int) -> str:
-        """A good answer in as many lines a section, which tells whose conversation it is about."""
+        """Return a good answer in as many lines a section, which tells whose conversation it is
+        about."""
         read = "\n".join((request.previous, *(one.text for one in request.passages)))
         about = " ".join(sorted(set(_TAGGED.findall(read)))) or "something"
         told = [
@@ -167,7 +168,7 @@ class ScriptedSummariser:
 
 
 def _wrong(text: str, request: SummaryRequest) -> ErrorClass | None:
-    """Why an answer will not be accepted."""
+    """Return why an answer will not be accepted."""
     try:
         accept(text, request)
     except SummariserError as error:

@@ -178,7 +178,7 @@ class Talks:
         self._look_again(who)
 
     def prompts(self) -> list[str]:
-        """What every model would be sent now."""
+        """Return what every model would be sent now."""
         contexts = [
             self.world.gateway.load_context(session, dialect=dialect)
             for session in self.sessions

@@ -80,7 +80,7 @@ class Shape:
     many: int = 1
 
     def turn(self, tag: str, number: int) -> Turn:
-        """The turn as it is said to the owner with that tag."""
+        """Return the turn as it is said to the owner with that tag."""
         lines = list(_lines(self, tag, number))
         return Turn([message for message, _ in lines], [origin for _, origin in lines])
 
@@ -110,7 +110,7 @@ def shapes() -> st.SearchStrategy[AnyShape]:
 
 
 def open_calls(messages: Sequence[dict[str, object]]) -> list[str]:
-    """The ids of calls in chat dicts that none of the tool rows among them answers."""
+    """Return the ids of calls in chat dicts that none of the tool rows among them answers."""
     made = [c["id"] for m in messages for c in m.get("tool_calls") or ()]  # type: ignore[attr-defined]
     answered = {m.get("tool_call_id") for m in messages}
     return [identifier for identifier in made if identifier not in answered]
@@ -181,12 +181,12 @@ def _group(
 
 
 def result(identifier: str, text: str) -> dict[str, object]:
-    """A tool row."""
+    """Return a tool row."""
     return {"role": "tool", "tool_call_id": identifier, "name": "change", "content": text}
 
 
 def _id(number: int, place: int) -> str:
-    """Every third turn uses ids that others use too."""
+    """Return every third turn uses ids that others use too."""
     return f"call_{place}" if number % 3 == 0 else f"call_{number}_{place}"
 
 

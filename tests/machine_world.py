@@ -111,7 +111,7 @@ class World:
         self.context = self.worker()
 
     def worker(self) -> WorkerContext:
-        """A worker of its own name."""
+        """Return a worker of its own name."""
         return WorkerContext(
             database=self.database,
             settings=self.dial,
@@ -127,6 +127,6 @@ class World:
             self._started.close()
 
     def now(self) -> int:
-        """The time of the test, in milliseconds since 1970."""
+        """Return the time of the test, in milliseconds since 1970."""
         with self.database.read() as connection:
             return int(connection.execute(select(self.database.now())).scalar_one())

@@ -36,7 +36,7 @@ _CJK = re.compile(r"[぀-ヿ㐀-鿿가-힯]")
 
 
 def short_summary(request: Json) -> str:
-    """A good short answer: it depends on the request alone and is in its script."""
+    """Return a good short answer: it depends on the request alone and is in its script."""
     asked = str(request["messages"][-1].get("content"))
     digest = hashlib.sha256(json.dumps(request["messages"]).encode()).hexdigest()[:8]
     if len(_CJK.findall(asked)) > len(asked) / 10:

@@ -47,7 +47,7 @@ class Turn:
         return {name.lower(): value for name, value in self._handler.headers.items()}
 
     def good_answer(self) -> str:
-        """The text that the server's strategy gives for this request."""
+        """Return the text that the server's strategy gives for this request."""
         return self._strategy(self.request)
 
     def reply(self, status: int, body: str | Json, headers: Mapping[str, str]) -> None:

@@ -54,16 +54,16 @@ class Page:
         return names
 
     def blocks(self, language: str) -> list[str]:
-        """The blocks of code in a language, in order."""
+        """Return the blocks of code in a language, in order."""
         return [body for _, named, body in _FENCE.findall(self.text) if named == language]
 
     def codes(self) -> Iterator[str]:
-        """The pieces of code within the prose."""
+        """Yield the pieces of code within the prose."""
         for _, code in _CODE.findall(self.prose):
             yield " ".join(code.split())
 
     def table(self, first: str) -> list[list[str]]:
-        """The rows of the table whose first column is headed so, without its head."""
+        """Return the rows of the table whose first column is headed so, without its head."""
         lines = self.prose.splitlines()
         start = next(i for i, line in enumerate(lines) if line.startswith(f"| {first} |"))
         rows = []

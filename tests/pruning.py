@@ -19,7 +19,7 @@ KEY = 7
 
 
 def call(name: str, arguments: Mapping[str, Any] | str, identifier: str = "c") -> ChatDict:
-    """An assistant row that makes one call."""
+    """Return an assistant row that makes one call."""
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
     function = {"name": name, "arguments": text}
     return assistant(
@@ -28,12 +28,13 @@ def call(name: str, arguments: Mapping[str, Any] | str, identifier: str = "c") -
 
 
 def asked(name: str, arguments: Mapping[str, Any] | str, output: Any) -> list[ChatDict]:
-    """A call and its result."""
+    """Return a call and its result."""
     return [call(name, arguments), result("c", output)]
 
 
 def talk(*groups: Sequence[ChatDict]) -> list[Row]:
-    """A request, tool groups, and a last group that nothing is done to, for it is the newest."""
+    """Return a request, tool groups, and a last group that nothing is done to, for it is the
+    newest."""
     rows = [user("go"), *(row for group in groups for row in group)]
     return rows_of([*rows, *asked("look", {"at": "the end"}, "seen")])
 
@@ -41,7 +42,7 @@ def talk(*groups: Sequence[ChatDict]) -> list[Row]:
 def pruned(
     rows: Sequence[Row], old: Iterable[int] | None = None, **settings: Any
 ) -> dict[int, Shortened]:
-    """The short forms of rows by their positions. By default every row is old."""
+    """Return the short forms of rows by their positions. By default every row is old."""
     given = {"proactive_prune_min_result_chars": 1000, **settings}
     rules = prune_rules(CompressionSettings(**given))
     indexes = frozenset(range(len(rows)) if old is None else old)
@@ -50,12 +51,12 @@ def pruned(
 
 
 def note(rows: Sequence[Row], position: int, **settings: Any) -> str:
-    """What stands in the place of the output at a position."""
+    """Return what stands in the place of the output at a position."""
     return str(pruned(rows, **settings)[position].message["content"])
 
 
 def shown(rows: Sequence[Row], short: Mapping[int, Shortened]) -> list[Row]:
-    """The view afterwards."""
+    """Return the view afterwards."""
     return [
         replace(
             row,

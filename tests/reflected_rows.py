@@ -10,7 +10,7 @@ Rows = dict[str, list[dict[str, Any]]]
 
 
 def reflect(connection: Connection) -> list[Table]:
-    """The database's tables of ours, each behind those that it refers to."""
+    """Return the database's tables of ours, each behind those that it refers to."""
     metadata = MetaData()
     metadata.reflect(connection)
     return [table for table in metadata.sorted_tables if table.name != "alembic_version"]
@@ -28,7 +28,7 @@ def fill(connection: Connection) -> None:
 
 
 def read(connection: Connection) -> Rows:
-    """Every row of every table, by the table's name and in order of the primary key."""
+    """Return every row of every table, by the table's name and in order of the primary key."""
     return {
         table.name: [
             dict(row)
@@ -41,7 +41,8 @@ def read(connection: Connection) -> Rows:
 
 
 def hold(now: Rows, before: Rows) -> bool:
-    """Whether `now` has every row of `before`, in those of its tables and columns it still has."""
+    """Return whether `now` has every row of `before`, in those of its tables and columns it still
+    has."""
     for name, rows in before.items():
         if name not in now:
             continue

@@ -29,12 +29,12 @@ def places(found: Found) -> list[tuple[str, int | str]]:
 
 
 def positions(database: Database, query: str, **filters: Any) -> list[int | str]:
-    """Where it was found, for tests with one session."""
+    """Return where it was found, for tests with one session."""
     return [place for _, place in places(find(database, query, **filters))]
 
 
 def marked(found: Found) -> list[str]:
-    """The excerpts with what was found in brackets."""
+    """Return the excerpts with what was found in brackets."""
     return [hit.excerpt.marked("[", "]") for hit in found.hits]
 
 
@@ -44,7 +44,7 @@ def indexed(database: Database) -> None:
 
 
 def talk(database: Database, *texts: str, session_id: str = "s", **facts: Any) -> StoredSession:
-    """A session of such texts, person and agent by turns, indexed."""
+    """Return a session of such texts, person and agent by turns, indexed."""
     session = StoredSession.create(database, session_id, **facts)
     session.append(said(texts))
     indexed(database)
@@ -52,7 +52,7 @@ def talk(database: Database, *texts: str, session_id: str = "s", **facts: Any) -
 
 
 def said(texts: Sequence[str]) -> list[dict[str, Any]]:
-    """The texts as messages of person and agent by turns."""
+    """Return the texts as messages of person and agent by turns."""
     return [
         {"role": "assistant" if at % 2 else "user", "content": text}
         for at, text in enumerate(texts)

@@ -228,7 +228,7 @@ def _is_alive(member: psutil.Process) -> bool:
 
 
 def new_directory(kind: str) -> Path:
-    """A new directory under a path that every account may pass."""
+    """Return a new directory under a path that every account may pass."""
     for parent in map(Path, (tempfile.gettempdir(), "/tmp", "/var/tmp")):
         chain = (parent, *parent.parents)
         if parent.is_dir() and all(folder.stat().st_mode & 0o001 for folder in chain):

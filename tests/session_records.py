@@ -42,5 +42,6 @@ _BARE = SessionRecord(
 
 
 def session_record(**facts: Any) -> SessionRecord:
-    """A session on a window of 200,000 tokens, whose threshold is 150,000, but for `facts`."""
+    """Return a session on a window of 200,000 tokens, whose threshold is 150,000, but for
+    `facts`."""
     return replace(_BARE, **facts)

@@ -54,11 +54,12 @@ class Run:
         return cls(directory, *_given_servers())
 
     def redis_url(self) -> str:
-        """The Redis that BROKER_URL names, else the run's own, started when there is none yet."""
+        """Return the Redis that BROKER_URL names, else the run's own, started when there is none
+        yet."""
         return self.broker_url or self._once("redis", RedisServer)
 
     def postgres_url(self) -> str:
-        """The PostgreSQL that DATABASE_URL names, else the run's own."""
+        """Return the PostgreSQL that DATABASE_URL names, else the run's own."""
         return self.given_database_url or self._once("postgres", PostgresServer)
 
     def end(self) -> None:

@@ -25,7 +25,7 @@ class Worker:
     name: str = "w"
 
     def after(self, ms: int) -> Worker:
-        """The same worker, `ms` milliseconds later."""
+        """Return the same worker, `ms` milliseconds later."""
         return Worker(later(self.database, ms), self.name)
 
     def claim(
@@ -115,12 +115,12 @@ class Worker:
             return jobs.due_in_session(connection, self.database, key)
 
     def jobs_of(self, key: int) -> list[JobRecord]:
-        """Every job of a session, oldest first."""
+        """Return every job of a session, oldest first."""
         with self.database.read() as connection:
             return job_records.all_jobs(connection, key)
 
     def job(self, job_id: int) -> JobRecord:
-        """An open job as it is now."""
+        """Return an open job as it is now."""
         with self.database.read() as connection:
             return next(job for job in job_records.open_jobs(connection) if job.id == job_id)
 

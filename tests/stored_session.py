@@ -31,7 +31,7 @@ on_postgresql = pytest.mark.parametrize("lasting_database", ["postgresql"], indi
 
 
 def later(database: Database, ms: int) -> Database:
-    """The same database, `ms` milliseconds later."""
+    """Return the same database, `ms` milliseconds later."""
     return replace(database, offset_ms=database.offset_ms + ms)
 
 
@@ -77,7 +77,7 @@ class StoredSession:
         origins: Sequence[str | None] | None = None,
         closes_turn: bool = True,
     ) -> range:
-        """`append` in a transaction of the caller's."""
+        """Return `append` in a transaction of the caller's."""
         drafts = draft_turn(turn, origins, closes_turn=True).rows
         tokens = sum(draft.tokens for draft in drafts)
         record = sessions.count_appended(
@@ -114,7 +114,7 @@ class StoredSession:
     def make_due_in(
         self, connection: Connection, kind: JobKind = JobKind.TURN, **more: Any
     ) -> DueJob:
-        """`enqueue` in a transaction of the caller's."""
+        """Return `enqueue` in a transaction of the caller's."""
         facts = {"queue": f"{kind}s", "trigger": kind.value, **more}
         return jobs.enqueue(connection, self.database, self.key, kind=kind, **facts)
 
@@ -125,7 +125,7 @@ class StoredSession:
             return self.absorb_in(connection, rows, text)
 
     def absorb_in(self, connection: Connection, rows: Sequence[Row], text: str) -> int:
-        """`absorb` in a transaction of the caller's, who holds the session's row."""
+        """Return `absorb` in a transaction of the caller's, who holds the session's row."""
         markers = messages.read_markers(connection, self.key)
         old = next((row for row in reversed(markers) if row.kind is Kind.MICRO), None)
         place = max(row.position for row in rows)
@@ -211,28 +211,28 @@ class StoredSession:
             return undo.rewind_to(connection, self.key, cut)
 
     def view(self) -> list[Row]:
-        """The live view."""
+        """Return the live view."""
         with self.database.read() as connection:
             return messages.read_view(connection, self.key)
 
     def record(self) -> SessionRecord:
-        """The session as it is now."""
+        """Return the session as it is now."""
         with self.database.read() as connection:
             return sessions.fetch(connection, self.key)
 
     def live_rows(self) -> tuple[int, int]:
-        """How many rows are live and how many tokens they have, counted from the rows."""
+        """Return how many rows are live and how many tokens they have, counted from the rows."""
         rows = [row for row in dump(self.database)["messages"] if row["session_key"] == self.key]
         live = [row["tokens"] for row in rows if row["active"]]
         return len(live), sum(live)
 
     def counted(self) -> tuple[int, int]:
-        """The same as the session's counters have it, whose others are checked."""
+        """Return the same as the session's counters have it, whose others are checked."""
         check_unabsorbed(self.database, self.key)
         record = self.record()
         return record.live_messages, record.live_tokens
 
     def cursor(self) -> int:
-        """Where micro-compaction stands."""
+        """Return where micro-compaction stands."""
         with self.database.read() as connection:
             return cursors.read(connection, self.key, CursorName.MICRO)

@@ -78,13 +78,13 @@ def rows_of(
 
 
 def marker_row(kind: Kind, position: int, summary: str, summary_id: int = 1) -> Row:
-    """A live marker as storage gives it: no role, no message."""
+    """Return a live marker as storage gives it: no role, no message."""
     tokens = estimate_text(summary) + frame_tokens()
     return Row(position, tokens, kind=kind, summary=summary, summary_id=summary_id)
 
 
 def texts() -> st.SearchStrategy[str]:
-    """Text that is not blank."""
+    """Return text that is not blank."""
     return st.one_of(
         st.sampled_from(
             (
@@ -146,7 +146,7 @@ def system_moves() -> st.SearchStrategy[_Move]:
 
 
 def user_moves() -> st.SearchStrategy[_Move]:
-    """One or more user rows in a row, some of them blank or named."""
+    """Return one or more user rows in a row, some of them blank or named."""
 
     def line(content: Any, more: ChatDict) -> Line:
         return {"role": "user", "content": content, **more}, None
@@ -160,14 +160,14 @@ def user_moves() -> st.SearchStrategy[_Move]:
 
 
 def notice_moves() -> st.SearchStrategy[_Move]:
-    """A user-role row that no person wrote."""
+    """Return a user-role row that no person wrote."""
     return user_contents().map(
         lambda content: _Move([({"role": "user", "content": content}, Origin.RUNTIME)], [])
     )
 
 
 def reply_moves() -> st.SearchStrategy[_Move]:
-    """An assistant row without calls: text, parts, nothing at all, or Anthropic blocks."""
+    """Return an assistant row without calls: text, parts, nothing at all, or Anthropic blocks."""
     thought = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
     contents = st.one_of(
         texts(),
@@ -188,7 +188,8 @@ def reply_moves() -> st.SearchStrategy[_Move]:
 
 
 def orphan_moves() -> st.SearchStrategy[_Move]:
-    """A result of a call that never was, or not in this session; sometimes in user clothing."""
+    """Return a result of a call that never was, or not in this session; sometimes in user
+    clothing."""
     identifiers = st.one_of(st.just("lost"), st.sampled_from(IDS))
     return st.builds(
         lambda identifier, dress: _Move([dress(identifier, "orphaned")], []), identifiers, dresses()
@@ -227,7 +228,7 @@ def _result_part(identifier: str, text: str) -> ChatDict:
 
 @st.composite
 def group_moves(draw: st.DrawFn) -> _Move:
-    """An assistant row with one to four calls and what became of each of them."""
+    """Return an assistant row with one to four calls and what became of each of them."""
     identifiers = draw(
         st.one_of(
             st.lists(st.sampled_from(IDS), min_size=1, max_size=4, unique=True),
@@ -289,7 +290,7 @@ def calling_rows(identifiers: Sequence[str]) -> st.SearchStrategy[ChatDict]:
 
 
 def exchange_moves() -> st.SearchStrategy[list[_Move]]:
-    """What the agent does in one turn, mostly tool groups and replies."""
+    """Return what the agent does in one turn, mostly tool groups and replies."""
     move = st.one_of(
         group_moves(),
         group_moves(),
@@ -316,7 +317,7 @@ def transcripts(draw: st.DrawFn, max_turns: int = 30) -> Transcript:
 
 @st.composite
 def one_turn_transcripts(draw: st.DrawFn, max_groups: int = 200) -> Transcript:
-    """One request and a long run of up to `max_groups` tool groups that share a few ids."""
+    """Return one request and a long run of up to `max_groups` tool groups that share a few ids."""
     moves = draw(st.lists(system_moves(), max_size=1))
     moves.append(draw(user_moves()))
     pattern = draw(st.lists(group_moves(), min_size=1, max_size=4))
@@ -379,7 +380,8 @@ def _micro(summary: str) -> Row:
 
 
 def _without(rows: Sequence[Row], kept: Callable[[Row], bool], marker: Row) -> list[Row]:
-    """`rows` without those that the marker absorbs; whole groups only, nothing if none is left."""
+    """Return `rows` without those that the marker absorbs; whole groups only, nothing if none is
+    left."""
     staying = {i for i, row in enumerate(rows) if kept(row)}
     for group in tool_groups(rows):
         if staying.intersection(group.members):

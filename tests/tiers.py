@@ -77,7 +77,7 @@ def _waits_for_soak(item: pytest.Item) -> bool:
 
 
 def _is_named_by_test(item: pytest.Item, fixture: str) -> bool:
-    """Whether the test itself says which databases it runs on."""
+    """Return whether the test itself says which databases it runs on."""
     for mark in item.iter_markers("parametrize"):
         names = mark.args[0]
         if fixture in (names.replace(",", " ").split() if isinstance(names, str) else names):

@@ -26,7 +26,7 @@ class Certificates:
 
 
 def makers() -> list[str]:
-    """The program that makes certificates, or none."""
+    """Return the program that makes certificates, or none."""
     found = shutil.which("openssl")
     return [] if found is None else [found]
 

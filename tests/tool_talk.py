@@ -33,12 +33,12 @@ SMALL: dict[str, Any] = {
 
 
 def log(number: int, lines: int = 120) -> str:
-    """What a tool gave: about 1,000 tokens for 120 lines."""
+    """Return what a tool gave: about 1,000 tokens for 120 lines."""
     return "".join(f"run {number}, step {step}: nothing to see\n" for step in range(lines))
 
 
 def log_turn(number: int, lines: int = 120) -> list[ChatDict]:
-    """A request, a command with a long output, an answer."""
+    """Return a request, a command with a long output, an answer."""
     return [
         user(f"Run number {number}, please."),
         call("bash", {"command": f"make run-{number}"}, f"c{number}"),
@@ -93,7 +93,7 @@ class ToolTalk:
             guards.put(connection, self.database, self.session.key, name, **facts)
 
     def short(self) -> list[int]:
-        """Positions of the rows of the view that are shown short."""
+        """Return positions of the rows of the view that are shown short."""
         return [row.position for row in self.view() if row.pruned]
 
     def check(self) -> None:
@@ -109,7 +109,7 @@ class ToolTalk:
 
 @contextmanager
 def tool_talk(url: str, **settings: Any) -> Iterator[ToolTalk]:
-    """A session `s` on a database, with the settings `SMALL` and these."""
+    """Yield a session `s` on a database, with the settings `SMALL` and these."""
     offered = {
         key: settings.pop(key)
         for key in ("failpoint", "offset_ms", "summariser")

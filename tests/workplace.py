@@ -54,7 +54,7 @@ AFTER_LEASE_MS = 61_000
 
 
 def structured(request: Mapping[str, Any]) -> str:
-    """A good answer in sections: short, and another one for each request."""
+    """Return a good answer in sections: short, and another one for each request."""
     digest = hashlib.sha256(json.dumps(request["messages"]).encode()).hexdigest()[:8]
     told = f"The agent changed what was asked for and noted it as {digest}."
     return "\n".join(f"{section.heading}\n{told}" for section in Section)
@@ -73,7 +73,7 @@ def padded(tokens: int) -> Callable[[Mapping[str, Any]], str]:
 
 
 def desk(database: Database, *, turns: int = 16, **facts: Any) -> StoredSession:
-    """A session of the airline desk: four messages a turn, about 345 tokens."""
+    """Return a session of the airline desk: four messages a turn, about 345 tokens."""
     session = StoredSession.create(database, **{"context_window": 128_000, "model": "m", **facts})
     say(session, range(turns))
     return session
@@ -202,7 +202,8 @@ class Workplace:
         *,
         failpoint: Callable[[str], None] = lambda _: None,
     ) -> Iterator[WorkerContext]:
-        """A worker context of a process that starts now, or of the one that runs all along."""
+        """Yield a worker context of a process that starts now, or of the one that runs all
+        along."""
         source = _SettingsOf(self)
         with ExitStack() as stack:
             if self.restarts:
@@ -249,7 +250,7 @@ class Workplace:
 
     @contextmanager
     def gateway(self) -> Iterator[Gateway]:
-        """A gateway of the session's owner; its sessions go by their ids."""
+        """Yield a gateway of the session's owner; its sessions go by their ids."""
         with Gateway(self.settings, owner="o", database=self.now) as gateway:
             yield gateway
 
@@ -283,18 +284,18 @@ class Workplace:
             jobs.rescue_expired(connection, self.now)
 
     def time(self) -> int:
-        """The database's clock, in milliseconds since 1970."""
+        """Return the database's clock, in milliseconds since 1970."""
         with self.now.read() as connection:
             return int(connection.execute(select(self.now.now())).scalar_one())
 
     def job(self) -> JobRecord | None:
-        """The batch job that is due or runs."""
+        """Return the batch job that is due or runs."""
         with self.now.read() as connection:
             found = job_records.open_jobs(connection, self.session.key)
         return next((job for job in found if job.kind is JobKind.BATCH), None)
 
     def wait_ms(self) -> int:
-        """How long the batch job was told to wait."""
+        """Return how long the batch job was told to wait."""
         query = "SELECT run_at - updated_at FROM jobs WHERE kind = 'batch' AND state = 'due'"
         with self.now.read() as connection:
             return int(connection.execute(sql(query)).scalar_one())
@@ -315,7 +316,7 @@ class Workplace:
         return self.session.view()
 
     def everything(self) -> list[Any]:
-        """Every message that is live or archived, in order."""
+        """Return every message that is live or archived, in order."""
         with self.now.read() as connection:
             rows = messages.read_everything(connection, self.session.key)
         return [row.message for row in rows if row.message is not None]

@@ -26,17 +26,17 @@ class CursorName(StrEnum):
 
 
 def read(connection: Connection, key: int, name: CursorName) -> int:
-    """Where the cursor stands; 0 before it was ever moved."""
+    """Return where the cursor stands; 0 before it was ever moved."""
     return read_all(connection, key)[name]
 
 
 def read_all(connection: Connection, key: int) -> dict[CursorName, int]:
-    """Where each cursor of a session stands; 0 for one that was never moved."""
+    """Return where each cursor of a session stands; 0 for one that was never moved."""
     return read_many(connection, [key])[key]
 
 
 def read_many(connection: Connection, keys: Sequence[int]) -> dict[int, dict[CursorName, int]]:
-    """The same of several sessions, by their keys."""
+    """Return the same of several sessions, by their keys."""
     rows = connection.execute(_read_many(connection.dialect.name), {"keys": keys})
     found = {(row.session_key, row.name): row.position for row in rows}
     return {key: {name: found.get((key, name.value), 0) for name in CursorName} for key in keys}

@@ -40,7 +40,7 @@ class EventRecord:
 
 
 def find(connection: Connection, key: int, event_id: str) -> EventRecord | None:
-    """The event of that id in the session."""
+    """Return the event of that id in the session."""
     row = connection.execute(
         select(
             TurnEvent.digest,
@@ -65,14 +65,14 @@ class Report:
 
 
 def newest_report(connection: Connection, key: int, *, after: int) -> Report | None:
-    """The session's last usage report whose event has a number above `after`."""
+    """Return the session's last usage report whose event has a number above `after`."""
     row = connection.execute(_NEWEST_REPORT, {"key": key, "after": after}).first()
     return None if row is None else Report(row.id, row.usage or "", row.revision, row.view_tokens)
 
 
 def unread_reports(connection: Connection, keys: Sequence[int]) -> dict[int, Report]:
-    """The last usage report of each of those sessions, by key, where it was not read yet: where
-    its number is above the cursor `reports`."""
+    """Return the last usage report of each of those sessions, by key, where it was not read yet:
+    where its number is above the cursor `reports`."""
     dialect = connection.dialect.name
     newest = connection.execute(_unread_reports(dialect), {"keys": keys})
     ids = [row.id for row in newest if row.id is not None]

@@ -39,7 +39,7 @@ class Figures:
 
 
 def find(connection: Connection, key: int) -> ImportRecord | None:
-    """How far a session was read; None where it was not imported."""
+    """Return how far a session was read; None where it was not imported."""
     found = connection.execute(
         select(_I.session_key, _I.origin, _I.rows, _I.last_row, _I.digest).where(
             _I.session_key == key

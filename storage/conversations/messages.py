@@ -158,27 +158,28 @@ def insert_marker(
 
 @cache
 def _insert_marker(dialect: str, offset_ms: int) -> Any:
-    """The statement of `insert_marker`, built once: every pass runs it. Nobody needs its id."""
+    """Build the statement of `insert_marker` once: every pass runs it. Nobody needs its id."""
     names = ("session_key", "position", "kind", "tokens", "summary_id")
     values: dict[str, Any] = {name: bindparam(name) for name in names}
     return _INSERT.values(**values, created_at=clock(dialect, offset_ms)).inline()
 
 
 def read_view(connection: Connection, key: int) -> list[Row]:
-    """The live view, whole, in view order. It alone shows the short form of pruned rows; every
-    other function gives their originals (ENGINE.md §2)."""
+    """Return the live view, whole, in view order. It alone shows the short form of pruned rows;
+    every other function gives their originals (ENGINE.md §2)."""
     query = _whole(key).where(sql("messages." + LIVE))
     return [_row(found, short=True) for found in connection.execute(query).mappings()]
 
 
 def read_outline(connection: Connection, key: int) -> list[Row]:
-    """Outlines of the live view, whole, in view order."""
+    """Return outlines of the live view, whole, in view order."""
     query = select(*OUTLINE).where(_M.session_key == key, sql(LIVE))
     return outlines(connection.execute(query.order_by(_M.position, MARKER_LAST)))
 
 
 def read_between(connection: Connection, key: int, *, first: int, last: int) -> list[Row]:
-    """The live messages from position `first` to `last`, in view order. Markers are left out."""
+    """Return the live messages from position `first` to `last`, in view order. Markers are left
+    out."""
     return _read(
         connection,
         _whole(key).where(
@@ -188,7 +189,7 @@ def read_between(connection: Connection, key: int, *, first: int, last: int) -> 
 
 
 def read_requests(connection: Connection, key: int, *, up_to: int, limit: int) -> list[Row]:
-    """The newest `limit` requests at or before position `up_to` that are live or archived,
+    """Return the newest `limit` requests at or before position `up_to` that are live or archived,
     newest first."""
     return _read(
         connection,
@@ -201,35 +202,35 @@ def read_requests(connection: Connection, key: int, *, up_to: int, limit: int) -
 
 
 def read_everything(connection: Connection, key: int) -> list[Row]:
-    """Every message that is live or archived, and the live markers, in view order."""
+    """Return every message that is live or archived, and the live markers, in view order."""
     archived = f"messages.{MESSAGE_ROW} AND messages.compacted = 1"
     return _read(connection, _whole(key).where(sql(f"({archived} OR messages.{LIVE})")))
 
 
 def read_absorbed(connection: Connection, key: int, summary_id: int) -> list[Row]:
-    """What a summary absorbed, markers included, in view order."""
+    """Return what a summary absorbed, markers included, in view order."""
     return _read(connection, _whole(key).where(_M.absorbed_by == summary_id))
 
 
 def read_rows(connection: Connection, key: int, positions: Sequence[int]) -> list[Row]:
-    """The live messages at `positions`, in view order. Markers are left out."""
+    """Return the live messages at `positions`, in view order. Markers are left out."""
     where = {"key": key, "positions": positions}
     found = connection.execute(_at(connection.dialect.name), where)
     return [_row(row) for row in found.mappings()]
 
 
 def read_forward(connection: Connection, key: int, *, start: int, limit: int) -> list[Row]:
-    """Outlines of the first `limit` live rows at or behind position `start`."""
+    """Return outlines of the first `limit` live rows at or behind position `start`."""
     return outlines(connection.execute(_FORWARD, {"key": key, "start": start, "limit": limit}))
 
 
 def read_backward(connection: Connection, key: int, *, limit: int) -> list[Row]:
-    """Outlines of the last `limit` live rows, in view order."""
+    """Return outlines of the last `limit` live rows, in view order."""
     return outlines(connection.execute(_BACKWARD, {"key": key, "limit": limit}))[::-1]
 
 
 def read_markers(connection: Connection, key: int) -> list[Row]:
-    """The live markers with their summaries, in view order."""
+    """Return the live markers with their summaries, in view order."""
     found = connection.execute(_MARKERS, {"key": key}).mappings()
     # Ordered here: SQLite would walk the whole live view to have them in order.
     return sorted(map(_row, found), key=lambda row: row.order)
@@ -238,14 +239,14 @@ def read_markers(connection: Connection, key: int) -> list[Row]:
 def agent_rows(
     connection: Connection, key: int, *, start: int, before: int, limit: int
 ) -> list[Row]:
-    """Outlines of the first `limit` live rows from `start` on and before position `before` that
-    neither a person nor the system wrote. The rows of people between them are not read."""
+    """Return outlines of the first `limit` live rows from `start` on and before position `before`
+    that neither a person nor the system wrote. The rows of people between them are not read."""
     where = {"key": key, "start": start, "before": before, "limit": limit}
     return outlines(connection.execute(_AGENT_ROWS, where))
 
 
 def live_calls_before(connection: Connection, key: int, position: int) -> frozenset[str]:
-    """Ids of the tool calls that live rows before `position` make."""
+    """Return ids of the tool calls that live rows before `position` make."""
     found = connection.execute(
         select(type_coerce(_M.call_ids, Text)).where(
             _M.session_key == key, sql(LIVE_CALLS), _M.position < position
@@ -263,7 +264,7 @@ def newest_request(connection: Connection, key: int, *, before: int | None = Non
 
 
 def turn_starts(connection: Connection, key: int, *, newest: int) -> list[int]:
-    """Positions of the `newest` last requests, archived ones included, newest first."""
+    """Return positions of the `newest` last requests, archived ones included, newest first."""
     return list(
         connection.execute(
             select(_M.position)
@@ -275,7 +276,7 @@ def turn_starts(connection: Connection, key: int, *, newest: int) -> list[int]:
 
 
 def starts_turn(connection: Connection, key: int, position: int) -> bool:
-    """Whether a request that is live or archived stands at `position`."""
+    """Return whether a request that is live or archived stands at `position`."""
     found = connection.execute(
         select(_M.id).where(
             _M.session_key == key, _M.position == position, sql(OPENS_TURN), _VISIBLE

@@ -78,7 +78,7 @@ def read_state(connection: Connection, database: Database, key: int) -> MicroSta
 
 @cache
 def _state(dialect: str, offset_ms: int) -> Any:
-    """The statement of `read_state`, built once: every pass runs it."""
+    """Build the statement of `read_state` once: every pass runs it."""
     one, at, guard = table_of(Session), table_of(Cursor), table_of(Guard)
     answer = table_of(Answer).c
     is_cursor = (at.c.session_key == one.c.key) & (at.c.name == CursorName.MICRO)

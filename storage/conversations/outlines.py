@@ -45,8 +45,8 @@ _IDS_REMEMBERED = 4096
 
 
 def outlines(found: Iterable[Any]) -> list[Row]:
-    """The rows whose columns `OUTLINE` were read: by the thousand for a batch pass, so without
-    detours."""
+    """Return the rows whose columns `OUTLINE` were read: by the thousand for a batch pass, so
+    without detours."""
     return [
         Row(
             id=id_,
@@ -77,5 +77,6 @@ def outlines(found: Iterable[Any]) -> list[Row]:
 
 @lru_cache(maxsize=_IDS_REMEMBERED)
 def ids_of(text: str) -> tuple[str, ...]:
-    """The ids that a column of ids holds. Remembered: a job reads its newest rows several times."""
+    """Return the ids that a column of ids holds. Remembered: a job reads its newest rows several
+    times."""
     return tuple(json.loads(unescape(text)))

@@ -34,7 +34,7 @@ def join(role: str | None, content: str | None, fields: str | None) -> dict[str,
 
 
 def dump(message: Message) -> str:
-    """A whole message as one text, as short forms are stored."""
+    """Return a whole message as one text, as short forms are stored."""
     return _dump(dict(message))
 
 

@@ -80,7 +80,7 @@ def restore_for_rewind(connection: Connection, key: int, *, cut: int) -> Amount:
 
 
 def count(connection: Connection, key: int) -> Amount:
-    """How many live rows are shown short, and the tokens that this saves."""
+    """Return how many live rows are shown short, and the tokens that this saves."""
     rows, spared = connection.execute(
         select(func.count(), func.coalesce(func.sum(_M.spared_tokens), 0)).where(
             _M.session_key == key, sql(PRUNED), sql(LIVE)
@@ -92,8 +92,8 @@ def count(connection: Connection, key: int) -> Amount:
 def find_original(
     connection: Connection, *, owner: str, key: int, position: int
 ) -> Original | None:
-    """The owner's message at a position of the session of that key, live or archived; None where
-    there is none, or it was rewound."""
+    """Return the owner's message at a position of the session of that key, live or archived; None
+    where there is none, or it was rewound."""
     found = connection.execute(
         select(_SESSIONS.c.id, _M.role, _M.content, _M.fields, _M.pruned)
         .join(_SESSIONS, _SESSIONS.c.key == _M.session_key)
@@ -113,7 +113,7 @@ def find_original(
 
 @cache
 def _shorten() -> Any:
-    """The statement of `shorten`, built once: it runs for every row of a pass."""
+    """Build the statement of `shorten` once: it runs for every row of a pass."""
     return (
         update(_MESSAGES)
         .where(

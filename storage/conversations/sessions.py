@@ -44,7 +44,8 @@ _LOCK = _FETCH.with_for_update(key_share=True)
 
 
 def _live_tokens_of(*where: ColumnElement[bool]) -> ColumnElement[int]:
-    """The tokens of a session's live messages that meet `where`, as a part of a statement."""
+    """Return the tokens of a session's live messages that meet `where`, as a part of a
+    statement."""
     message = table_of(Message).c
     return (
         select(func.coalesce(func.sum(message.tokens), 0))
@@ -165,14 +166,14 @@ def create(
 
 
 def find(connection: Connection, *, owner: str, session_id: str) -> SessionRecord | None:
-    """The owner's session of that id."""
+    """Return the owner's session of that id."""
     return _first(connection, select(*COLUMNS).where(_S.owner == owner, _S.id == session_id))
 
 
 def find_chat(
     connection: Connection, *, owner: str, source: str, chat_id: str, thread_id: str
 ) -> SessionRecord | None:
-    """The owner's session of that chat and thread that is not closed."""
+    """Return the owner's session of that chat and thread that is not closed."""
     return _first(
         connection,
         select(*COLUMNS).where(
@@ -186,13 +187,13 @@ def find_chat(
 
 
 def has_title(connection: Connection, *, owner: str, title: str) -> bool:
-    """Whether the owner uses that title."""
+    """Return whether the owner uses that title."""
     found = connection.execute(select(_S.key).where(_S.owner == owner, _S.title == title))
     return found.first() is not None
 
 
 def fetch(connection: Connection, key: int) -> SessionRecord:
-    """The session of that key. Raises `SessionNotFound`."""
+    """Return the session of that key. Raises `SessionNotFound`."""
     return _the_one(key, connection.execute(_FETCH, {"key": key}))
 
 
@@ -206,8 +207,8 @@ def lock(connection: Connection, key: int) -> SessionRecord:
 
 
 def lock_many(connection: Connection, keys: Sequence[int]) -> dict[int, SessionRecord]:
-    """The same with several sessions that exist, by key. They are taken in the order of keys, as
-    everybody must who takes more than one."""
+    """Return the same with several sessions that exist, by key. They are taken in the order of
+    keys, as everybody must who takes more than one."""
     rows = connection.execute(_of_many(connection.dialect.name, lock=True), {"keys": keys})
     return {row.key: record_of(row) for row in rows}
 
@@ -250,7 +251,8 @@ def page(
     limit: int = 20,
     before: tuple[int, int] | None = None,
 ) -> list[SessionRecord]:
-    """Sessions by last activity, newest first; `before` is (active_at, key) of the last seen."""
+    """Return sessions by last activity, newest first; `before` is (active_at, key) of the last
+    seen."""
     query = select(*COLUMNS).order_by(_S.active_at.desc(), _S.key.desc()).limit(limit)
     if owner is not None:
         query = query.where(_S.owner == owner)
@@ -267,20 +269,21 @@ def page(
 
 
 def fetch_many(connection: Connection, keys: Sequence[int]) -> dict[int, SessionRecord]:
-    """The sessions of those keys, by key."""
+    """Return the sessions of those keys, by key."""
     rows = connection.execute(_of_many(connection.dialect.name), {"keys": keys})
     return {row.key: record_of(row) for row in rows}
 
 
 @cache
 def _of_many(dialect: str, *, lock: bool = False) -> Any:
-    """The statement of `fetch_many` and `lock_many`, built once: every turn job runs both."""
+    """Return the statement of `fetch_many` and `lock_many`, built once: every turn job runs
+    both."""
     query = select(*COLUMNS).where(among(_SESSIONS.c.key, "keys", dialect))
     return query.order_by(_SESSIONS.c.key).with_for_update(key_share=True) if lock else query
 
 
 def idle_ms(connection: Connection, database: Database, key: int) -> int:
-    """How long ago the session was active, in milliseconds."""
+    """Return how long ago the session was active, in milliseconds."""
     found = connection.execute(select(database.now() - _S.active_at).where(_S.key == key))
     return int(found.scalar_one())
 
@@ -317,7 +320,7 @@ def count_appended(
 
 @cache
 def _count_appended(dialect: str, offset_ms: int) -> Any:
-    """The statement of `count_appended`, built once: every turn runs it."""
+    """Build the statement of `count_appended` once: every turn runs it."""
     appended = bindparam("appended", type_=BigInteger)
     estimated = bindparam("estimated", type_=BigInteger)
     return (
@@ -486,7 +489,7 @@ def keep_prompt(connection: Connection, key: int, prompt: str) -> None:
 
 
 def read_prompt(connection: Connection, key: int) -> str | None:
-    """The session's first system prompt."""
+    """Return the session's first system prompt."""
     return connection.execute(
         select(SystemPrompt.prompt).where(SystemPrompt.session_key == key)
     ).scalar_one_or_none()
@@ -512,6 +515,6 @@ def _first(connection: Connection, query: Select[*tuple[Any, ...]]) -> SessionRe
 
 
 def record_of(row: Sequence[Any]) -> SessionRecord:
-    """The record of a row of `COLUMNS`."""
+    """Return the record of a row of `COLUMNS`."""
     values = dict(zip(_NAMES, row, strict=True))
     return SessionRecord(**{**values, "turn_open": bool(values["turn_open"])})

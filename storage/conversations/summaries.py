@@ -137,7 +137,7 @@ def insert_summary(
 
 @cache
 def _insert_summary(dialect: str, offset_ms: int) -> Any:
-    """The statement of `insert_summary`, built once: every pass runs it."""
+    """Build the statement of `insert_summary` once: every pass runs it."""
     values: dict[str, Any] = {name: bindparam(name) for name in _GIVEN}
     return (
         insert(_SUMMARIES)
@@ -147,13 +147,13 @@ def _insert_summary(dialect: str, offset_ms: int) -> Any:
 
 
 def fetch(connection: Connection, summary_id: int) -> SummaryRecord:
-    """The summary of that id."""
+    """Return the summary of that id."""
     row = connection.execute(select(*_RECORD).where(Summary.id == summary_id)).mappings().one()
     return _record(row)
 
 
 def newest_live(connection: Connection, key: int) -> SummaryRecord | None:
-    """The newest summary that is shown now: the one that an undo takes back."""
+    """Return the newest summary that is shown now: the one that an undo takes back."""
     row = (
         connection.execute(
             select(*_RECORD)
@@ -168,7 +168,7 @@ def newest_live(connection: Connection, key: int) -> SummaryRecord | None:
 
 
 def all_live(connection: Connection, key: int) -> list[SummaryRecord]:
-    """The summaries that are shown now, oldest first."""
+    """Return the summaries that are shown now, oldest first."""
     rows = connection.execute(
         select(*_RECORD)
         .where(Summary.session_key == key, sql("status = 'live'"))

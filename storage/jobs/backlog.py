@@ -64,7 +64,7 @@ def measure(connection: Connection, database: Database) -> Backlog:
 
 
 def together(backlogs: Iterable[Backlog]) -> Backlog:
-    """One backlog for several queues."""
+    """Return one backlog for several queues."""
     of = list(backlogs)
     return Backlog(
         sum(one.due for one in of),
@@ -76,6 +76,6 @@ def together(backlogs: Iterable[Backlog]) -> Backlog:
 
 
 def running(connection: Connection) -> int:
-    """How many jobs workers hold, those included whose lease has ended."""
+    """Return how many jobs workers hold, those included whose lease has ended."""
     found = connection.execute(select(func.count()).select_from(Job).where(sql(RUNNING_JOB)))
     return int(found.scalar_one())

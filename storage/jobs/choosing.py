@@ -29,12 +29,12 @@ class Choice:
 
 
 def notified(connection: Connection, database: Database, job_id: int) -> Choice | None:
-    """The job that a ring names; None when it is not due, or its queue is paused."""
+    """Return the job that a ring names; None when it is not due, or its queue is paused."""
     return _choice(connection, _notified(database.dialect, database.offset_ms), {"job_id": job_id})
 
 
 def next_in_rotation(connection: Connection, queue: str, *, after: str | None) -> Choice | None:
-    """The job whose turn it is in a queue; None when none could be claimed now.
+    """Return the job whose turn it is in a queue; None when none could be claimed now.
 
     It is one of the next owner behind `after` who has such a job, in the order of names and from
     the end on to the beginning: his strongest, of several the one that waits longest.
@@ -44,7 +44,7 @@ def next_in_rotation(connection: Connection, queue: str, *, after: str | None) -
 
 
 def count_notified(connection: Connection, queue: str, *, at_most: int) -> int:
-    """How many jobs of the queue wait for a worker, counted up to `at_most`."""
+    """Return how many jobs of the queue wait for a worker, counted up to `at_most`."""
     already_notified = select(Job.id).where(sql(NOTIFIED_JOB), Job.queue == queue).limit(at_most)
     found = connection.execute(select(func.count()).select_from(already_notified.subquery()))
     return int(found.scalar_one())
@@ -55,7 +55,7 @@ _CHOICE = (*DUE_COLUMNS, Job.owner, Job.priority)
 
 @cache
 def _notified(dialect: str, offset_ms: int) -> Any:
-    """The statement of `rung`, built once: every ring runs it."""
+    """Build the statement of `rung` once: every ring runs it."""
     return select(*_CHOICE).where(
         Job.id == bindparam("job_id"),
         Job.state == JobState.DUE,
@@ -67,7 +67,7 @@ def _notified(dialect: str, offset_ms: int) -> Any:
 
 @cache
 def _next_in_rotation() -> Any:
-    """The statement of `in_turn`, built once: every ring runs it.
+    """Build the statement of `in_turn` once: every ring runs it.
 
     Owner, priority and time are sought one after the other, each by one look into the index,
     since no single order of it has all three.

@@ -170,7 +170,8 @@ def _take_after_rescue(
 
 @cache
 def _session_of_job() -> Any:
-    """The statement that takes the row of a job's session, built once: every claim begins with it.
+    """Return the statement that takes the row of a job's session, built once: every claim begins
+    with it.
 
     It comes before the job's row, as everywhere. And what was stored while it waited counts: the
     statement that takes the job begins behind it, so no job is taken from a queue that was paused
@@ -182,7 +183,7 @@ def _session_of_job() -> Any:
 
 @cache
 def _taken(dialect: str, offset_ms: int) -> Any:
-    """The statement that takes a job, built once."""
+    """Return the statement that takes a job, built once."""
     return _taking(clock(dialect, offset_ms)).where(
         _JOBS.c.id == bindparam("job_id"),
         # So that what runs in it is sought by its key.
@@ -197,7 +198,7 @@ def _whose() -> Any:
 
 @cache
 def _waiting_alike() -> Any:
-    """The statement that takes the rows of sessions and jobs that nobody else holds."""
+    """Return the statement that takes the rows of sessions and jobs that nobody else holds."""
     return (
         select(_JOBS.c.id)
         .join(table_of(Session), table_of(Session).c.key == _JOBS.c.session_key)
@@ -217,7 +218,7 @@ def _waiting_alike() -> Any:
 
 @cache
 def _taken_alike(dialect: str, offset_ms: int) -> Any:
-    """The statement that takes jobs whose rows and sessions' rows are held."""
+    """Return the statement that takes jobs whose rows and sessions' rows are held."""
     return _taking(clock(dialect, offset_ms)).where(among(_JOBS.c.id, "ids", dialect))
 
 

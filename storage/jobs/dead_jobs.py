@@ -88,13 +88,13 @@ def page(
 
 
 def find(connection: Connection, job_id: int) -> DeadJob | None:
-    """The dead job of that number; None where there is none, or it is not dead."""
+    """Return the dead job of that number; None where there is none, or it is not dead."""
     row = connection.execute(_DEAD.where(Job.id == job_id)).first()
     return None if row is None else _read(row)
 
 
 def reasons(connection: Connection) -> list[Reason]:
-    """Why jobs are dead, the commonest reason first."""
+    """Return why jobs are dead, the commonest reason first."""
     reason, jobs = func.coalesce(Job.reason, ""), func.count()
     rows = connection.execute(
         select(reason, jobs).where(sql(DEAD_JOB)).group_by(reason).order_by(jobs.desc(), reason)

@@ -99,7 +99,7 @@ def replace_dead(connection: Connection, database: Database, dead: RowMapping) -
 
 @cache
 def _enqueue(dialect: str, offset_ms: int) -> Any:
-    """The statement of `enqueue`, built once: every turn runs it, and building takes longer."""
+    """Build the statement of `enqueue` once: every turn runs it, and building takes longer."""
     now = clock(dialect, offset_ms)
     statement = insert_of(dialect, _JOBS)
     job, new = _JOBS.c, statement.excluded

@@ -93,7 +93,7 @@ def proceed(
 
 @cache
 def _proceed(dialect: str, offset_ms: int) -> Any:
-    """The statement of `proceed`, built once: every pass ends with it."""
+    """Build the statement of `proceed` once: every pass ends with it."""
     now = clock(dialect, offset_ms)
     return (
         update(_JOBS)
@@ -151,7 +151,7 @@ def finish_all(
 
 @cache
 def _finish(dialect: str, offset_ms: int) -> Any:
-    """The statement of `finish`, built once: every job ends with it."""
+    """Build the statement of `finish` once: every job ends with it."""
     now = clock(dialect, offset_ms)
     run = cast(_JOBS.c.id, Text).concat(".").concat(cast(_JOBS.c.fence, Text))
     return (

@@ -51,7 +51,7 @@ class JobOverview:
 
 
 def standing(connection: Connection, database: Database, job_id: int) -> JobOverview | None:
-    """How the job stands now; None when it is not stored any more."""
+    """Return how the job stands now; None when it is not stored any more."""
     found = connection.execute(
         select(Job.state, Job.run_at - database.now(), Job.reason).where(Job.id == job_id)
     ).first()
@@ -67,7 +67,7 @@ def open_jobs(connection: Connection, key: int | None = None) -> list[JobRecord]
 
 
 def all_jobs(connection: Connection, key: int) -> list[JobRecord]:
-    """Every job that a session ever had and that is still stored."""
+    """Return every job that a session ever had and that is still stored."""
     return _read(connection, [Job.session_key == key])
 
 

@@ -27,7 +27,8 @@ def notify_due(
     at_latest_ms: int | None = None,
     limit: int,
 ) -> list[DueJob]:
-    """Jobs that are due, unclaimed, and were not rung within `again_after_ms`; notes the ring.
+    """Return jobs that are due, unclaimed, and were not rung within `again_after_ms`; notes the
+    ring.
 
     Strongest first, then those that wait longest. With `at_latest_ms` the pause between two rings
     of a job grows with the time that it has waited, up to that. Jobs of a paused queue are left
@@ -55,8 +56,8 @@ def notify_due(
 
 
 def notify_bulk(connection: Connection, database: Database, *, at_once: int) -> list[DueJob]:
-    """Jobs of the bulk queue to ring for, so that `at_once` of them are under way: rung for, or
-    running. Owners are served in turn, of each the job that waits longest; notes the ring.
+    """Return jobs of the bulk queue to ring for, so that `at_once` of them are under way: rung for,
+    or running. Owners are served in turn, of each the job that waits longest; notes the ring.
 
     What nobody was rung for is not worked, so bulk work neither fills the broker nor takes every
     worker from what people wait for. None while the queue is paused.
@@ -76,20 +77,20 @@ def notify_bulk(connection: Connection, database: Database, *, at_once: int) -> 
 
 
 def any_bulk(connection: Connection, database: Database, *, at_once: int) -> bool:
-    """Whether `notify_bulk` would find something. Takes no lock."""
+    """Return whether `notify_bulk` would find something. Takes no lock."""
     waiting = connection.execute(select(_J.id).where(*_waiting_bulk(database)).limit(1))
     return waiting.first() is not None and _bulk_under_way(connection, at_once) < at_once
 
 
 def count_bulk(connection: Connection, *, at_most: int) -> int:
-    """How many bulk jobs wait for their turn, counted up to `at_most`."""
+    """Return how many bulk jobs wait for their turn, counted up to `at_most`."""
     waiting = select(_J.id).where(sql(WAITING_BULK_JOB)).limit(at_most)
     found = connection.execute(select(func.count()).select_from(waiting.subquery()))
     return int(found.scalar_one())
 
 
 def any_live(connection: Connection, database: Database) -> bool:
-    """Whether work that is no bulk work runs, or is due now. Takes no lock."""
+    """Return whether work that is no bulk work runs, or is due now. Takes no lock."""
     runs = select(_J.id).where(sql(RUNNING_JOB), _J.queue != BULK_QUEUE)
     due = select(_J.id).where(
         sql(NOTIFIABLE_JOB), _J.queue != BULK_QUEUE, _J.run_at <= database.moment(), NOT_PAUSED
@@ -104,22 +105,22 @@ def any_due(
     again_after_ms: int,
     at_latest_ms: int | None = None,
 ) -> bool:
-    """Whether `notify_due` or `rescue_expired` would find something. Takes no lock."""
+    """Return whether `notify_due` or `rescue_expired` would find something. Takes no lock."""
     due = select(_J.id).where(*_not_notified(database, again_after_ms, at_latest_ms))
     expired = select(_J.id).where(sql(RUNNING_JOB), _J.lease_until <= database.moment())
     return any(connection.execute(query.limit(1)).first() for query in (due, expired))
 
 
 def due_in_session(connection: Connection, database: Database, key: int) -> list[DueJob]:
-    """The session's jobs that can be claimed now: what a finished job rings for. Bulk jobs are
-    among them when it is their turn."""
+    """Return the session's jobs that can be claimed now: what a finished job rings for. Bulk jobs
+    are among them when it is their turn."""
     return due_in_sessions(connection, database, [key])[key]
 
 
 def due_in_sessions(
     connection: Connection, database: Database, keys: Sequence[int]
 ) -> dict[int, list[DueJob]]:
-    """The same of several sessions, by their keys."""
+    """Return the same of several sessions, by their keys."""
     due: dict[int, list[DueJob]] = {key: [] for key in keys}
     statement = _due_in_sessions(database.dialect, database.offset_ms)
     for row in connection.execute(statement, {"keys": keys}):
@@ -129,7 +130,7 @@ def due_in_sessions(
 
 @cache
 def _due_in_sessions(dialect: str, offset_ms: int) -> Any:
-    """The statement of `due_in_sessions`, built once: every job ends with it."""
+    """Build the statement of `due_in_sessions` once: every job ends with it."""
     return (
         select(_J.session_key, *DUE_COLUMNS)
         # Both, since SQLite does not see that a due job is an open one, which has the index.

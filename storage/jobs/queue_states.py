@@ -79,7 +79,7 @@ def note_served(connection: Connection, name: str, owner: str | None) -> None:
 
 
 def is_paused(connection: Connection, name: str) -> bool:
-    """Whether a queue is paused."""
+    """Return whether a queue is paused."""
     found = connection.execute(
         select(QueueState.name).where(QueueState.name == name, sql(PAUSED_QUEUE))
     )
@@ -87,7 +87,7 @@ def is_paused(connection: Connection, name: str) -> bool:
 
 
 def paused(connection: Connection) -> list[PausedQueue]:
-    """Every paused queue, by name."""
+    """Return every paused queue, by name."""
     rows = connection.execute(
         select(QueueState.name, QueueState.paused_at, QueueState.reason)
         .where(sql(PAUSED_QUEUE))

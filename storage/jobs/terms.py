@@ -108,12 +108,12 @@ class Claim:
 
 
 def due_job(row: Any) -> DueJob:
-    """The job of a row of `DUE_COLUMNS`."""
+    """Return the job of a row of `DUE_COLUMNS`."""
     return DueJob(row.id, JobKind(row.kind), row.queue, row.trigger, row.session_id)
 
 
 def priority_raised() -> ColumnElement[bool]:
-    """Whether a stronger trigger arrived while the job ran."""
+    """Return whether a stronger trigger arrived while the job ran."""
     return func.coalesce(Job.next_priority, -1) > Job.priority
 
 
@@ -128,7 +128,7 @@ def next_cause(taken: ColumnElement[bool]) -> dict[str, Any]:
 
 
 def without_lease(now: ColumnElement[int]) -> dict[str, Any]:
-    """A job that nobody holds and nobody was rung for."""
+    """Return a job that nobody holds and nobody was rung for."""
     return {
         "lease_owner": None,
         "lease_until": None,

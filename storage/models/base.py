@@ -15,5 +15,5 @@ class Base(DeclarativeBase):
 
 
 def table_of(mapped: type[Base]) -> Table:
-    """The table behind a mapped class, for statements that are built once."""
+    """Return the table behind a mapped class, for statements that are built once."""
     return Base.metadata.tables[mapped.__tablename__]

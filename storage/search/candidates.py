@@ -62,7 +62,7 @@ def from_index(
     *,
     newest: tuple[int, int],
 ) -> tuple[dict[int, Candidate], tuple[int, ...]]:
-    """The documents by number, and how many each clause has, at most `MOST_IN_LIST`."""
+    """Return the documents by number, and how many each clause has, at most `MOST_IN_LIST`."""
     lists = index.find(connection, clauses, scope, newest=newest, limit=MOST_IN_LIST)
     found: dict[int, Candidate] = {}
     for clause, numbers in zip(clauses, lists, strict=True):
@@ -74,7 +74,7 @@ def from_index(
 
 
 def not_indexed(connection: Connection, scope: Scope, newest: tuple[int, int]) -> Unindexed:
-    """Rows in the scope that wait to be indexed, the newest."""
+    """Return rows in the scope that wait to be indexed, the newest."""
     waiting = [
         *connection.execute(
             select(_P.number).where(_P.number > 0).order_by(_P.number.desc()).limit(MOST_WAITING)
@@ -90,7 +90,7 @@ def not_indexed(connection: Connection, scope: Scope, newest: tuple[int, int]) -
 
 
 def everything(connection: Connection, scope: Scope, newest: tuple[int, int]) -> Unindexed:
-    """The newest rows in the scope, where there is no index to ask."""
+    """Return the newest rows in the scope, where there is no index to ask."""
     return _newest(connection, scope, newest, most=MOST_SCANNED, among=None)
 
 
@@ -138,8 +138,8 @@ def with_pieces(
     *,
     newest: tuple[int, int],
 ) -> tuple[set[int], bool]:
-    """Documents that may have one of `fragments` inside of a word, the newest; and whether only
-    the newest rows could be looked through, for want of an index of trigrams."""
+    """Return documents that may have one of `fragments` inside of a word, the newest; and whether
+    only the newest rows could be looked through, for want of an index of trigrams."""
     numbers: set[int] = set()
     if index is not None and index.has_pieces:
         bounds = (number_of(Place(newest[0] + 1)) - 1, number_of(Place(newest[1] + 1, True)) + 1)

@@ -97,7 +97,7 @@ def _ask(database: Database, generation: Generation) -> tuple[str | None, int, b
 
 
 def _sample(connection: Connection) -> list[Place]:
-    """Messages from the oldest to the newest that do not wait to be indexed."""
+    """Return messages from the oldest to the newest that do not wait to be indexed."""
     newest, _ = generations.newest_rows(connection)
     ids = []
     for at in range(SAMPLE):

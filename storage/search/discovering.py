@@ -56,7 +56,7 @@ NEWEST_PIECES = (
 
 
 def is_behind(found: Found) -> bool:
-    """Whether indexing what waits would let the same search see more."""
+    """Return whether indexing what waits would let the same search see more."""
     return BEHIND in found.notes or NOT_BUILT in found.notes
 
 
@@ -70,7 +70,7 @@ class _Entry:
 def discover(
     database: Database, text: str, scope: Scope, *, limit: int, after: str | None = None
 ) -> Found:
-    """The messages and live summaries that answer `text`, the best first, at most `limit`.
+    """Return the messages and live summaries that answer `text`, the best first, at most `limit`.
 
     Each original once, live or archived, never rewound ones. `after` is the mark of the page
     before; raises `SearchMarkError` for one of another question. No text raises. A broken index is
@@ -117,7 +117,7 @@ class _Asked:
     question: str
 
     def answer(self, database: Database, generation: Generation | None) -> Found:
-        """The page, from an index or without one."""
+        """Return the page, from an index or without one."""
         if not self.query.alternatives and not self.query.fragments:
             return Found(())
         with database.read() as connection:
@@ -168,7 +168,8 @@ class _Search:
         self.notes: list[str] = []
 
     def entries(self) -> list[_Entry]:
-        """The hits behind the mark, each with its match: one more than a page, if there are."""
+        """Return the hits behind the mark, each with its match: one more than a page, if there
+        are."""
         clauses = clauses_of(self._query)
         candidates = self._candidates(clauses)
         weights = self._weights(clauses)
@@ -245,7 +246,7 @@ class _Search:
         weights: Mapping[Operand, float],
         seen: set[Place],
     ) -> Iterable[_Entry]:
-        """The first ones by their text, then the rest as it is; only what really answers. Of
+        """Return the first ones by their text, then the rest as it is; only what really answers. Of
         pages before this one the texts are not read again."""
         head, rest = ordered[:MOST_RANKED], ordered[MOST_RANKED:]
         unknown = [entry for entry in rest if entry[0][1:3] == (1, 0)]
@@ -272,7 +273,7 @@ class _Search:
                     yield _Entry(rank, number, matched)
 
     def _pieces(self, seen: set[Place], wanted: int) -> list[_Entry]:
-        """What has a piece of text inside of words, behind everything else."""
+        """Return what has a piece of text inside of words, behind everything else."""
         if wanted <= 0 or not self._query.fragments:
             return []
         numbers, newest_alone = with_pieces(
@@ -303,7 +304,7 @@ class _Search:
         return ranked[:wanted]
 
     def _texts(self, numbers: Iterable[int]) -> dict[int, str]:
-        """The texts of documents; of long messages the part."""
+        """Return the texts of documents; of long messages the part."""
         wanted: dict[Place, list[int]] = {}
         for number in numbers:
             wanted.setdefault(place_of(number), []).append(number)

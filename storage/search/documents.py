@@ -64,29 +64,29 @@ class Stored:
 
 
 def number_of(place: Place, part: int = 0) -> int:
-    """The number of a row's document."""
+    """Return the number of a row's document."""
     number = (place.id << _PART_BITS) + part
     return -number if place.is_summary else number
 
 
 def place_of(number: int) -> Place:
-    """The row of a document."""
+    """Return the row of a document."""
     return Place(abs(number) >> _PART_BITS, number < 0)
 
 
 def part_of(number: int) -> int:
-    """Which part of its row's text a document is."""
+    """Return which part of its row's text a document is."""
     return abs(number) & _LAST_PART
 
 
 def last_number(place: Place) -> int:
-    """The number behind which no document of the row lies."""
+    """Return the number behind which no document of the row lies."""
     return number_of(place, _LAST_PART)
 
 
 def read_stored(connection: Connection, places: Sequence[Place]) -> list[Stored]:
-    """The rows at `places` that there are, whatever their flags. Markers are none: what they show
-    is in `summaries`."""
+    """Return the rows at `places` that there are, whatever their flags. Markers are none: what they
+    show is in `summaries`."""
     messages = [place.id for place in places if not place.is_summary]
     summaries = [place.id for place in places if place.is_summary]
     found: list[Stored] = []
@@ -108,7 +108,7 @@ def read_stored(connection: Connection, places: Sequence[Place]) -> list[Stored]
 
 
 def documents_of(stored: Stored) -> Iterator[Document]:
-    """The documents of a row; none when there is nothing to be found in it."""
+    """Yield the documents of a row; none when there is nothing to be found in it."""
     text = stored.text
     facts = (
         (Label.OWNER, stored.owner),
@@ -152,7 +152,7 @@ MOST_PARTS = 1 << 8
 
 
 def searchable(role: str | None, content: str | None, fields: str | None) -> str:
-    """The text of a message as it is searched, from its row."""
+    """Return the text of a message as it is searched, from its row."""
     if fields is None:
         return content or ""
     message = join(role, content, fields)
@@ -162,7 +162,7 @@ def searchable(role: str | None, content: str | None, fields: str | None) -> str
 
 
 def parts(text: str) -> list[tuple[int, int]]:
-    """Where the documents of a text begin and end, in characters."""
+    """Return where the documents of a text begin and end, in characters."""
     found: list[tuple[int, int]] = []
     start = 0
     while len(found) < MOST_PARTS:
@@ -175,7 +175,8 @@ def parts(text: str) -> list[tuple[int, int]]:
 
 
 def _gap(text: str, at: int) -> int:
-    """The last place before `at` where no word is cut; `at` itself where there is none near."""
+    """Return the last place before `at` where no word is cut; `at` itself where there is none
+    near."""
     for place in range(at, at - OVERLAP // 2, -1):
         if text[place - 1].isspace():
             return place
@@ -183,7 +184,7 @@ def _gap(text: str, at: int) -> int:
 
 
 def _strings(content: Any) -> Iterator[str]:
-    """Text in whatever shape content has (F234); images and the like have none."""
+    """Yield text in whatever shape content has (F234); images and the like have none."""
     match content:
         case str():
             yield content
@@ -205,7 +206,7 @@ def _calls(message: dict[str, Any]) -> Iterator[str]:
 
 
 def _arguments(arguments: Any) -> Iterator[str]:
-    """Names and values: in their JSON a word may be written in escapes."""
+    """Yield names and values: in their JSON a word may be written in escapes."""
     if not isinstance(arguments, str):
         yield from _leaves(arguments)
         return

@@ -43,7 +43,7 @@ class Generation:
     done: int
 
     def index(self, connection: Connection) -> Index:
-        """The index itself."""
+        """Return the index itself."""
         if connection.dialect.name == "sqlite":
             return SqliteIndex(self.number)
         return PostgresIndex(self.number, has_pieces=has_trigrams(connection))
@@ -62,8 +62,8 @@ _COLUMNS = (_G.number, _G.standing, _G.rules, _G.upto, _G.done)
 
 
 def read_generations(connection: Connection, *, keeping: bool = False) -> list[Generation]:
-    """All that there are, oldest first. With `keeping` none is dropped before the transaction
-    ends."""
+    """Return all that there are, oldest first. With `keeping` none is dropped before the
+    transaction ends."""
     query = select(*_COLUMNS).order_by(_G.number)
     if keeping:
         query = query.with_for_update(read=True)
@@ -74,13 +74,13 @@ def read_generations(connection: Connection, *, keeping: bool = False) -> list[G
 
 
 def searched(connection: Connection) -> Generation | None:
-    """The one that answers searches, or would if it were not broken."""
+    """Return the one that answers searches, or would if it were not broken."""
     found = [one for one in read_generations(connection) if one.standing is not Standing.BUILDING]
     return found[-1] if found else None
 
 
 def first(connection: Connection, database: Database) -> Generation:
-    """The one that is searched; made, empty, where there is none yet."""
+    """Return the one that is searched; made, empty, where there is none yet."""
     if connection.dialect.name == "postgresql":
         connection.execute(sql(f"SELECT pg_advisory_xact_lock({_LOCK})"))
     return searched(connection) or begin(connection, database, standing=Standing.SERVING)
@@ -160,7 +160,7 @@ def discard(connection: Connection, generation: Generation) -> None:
 
 
 def newest_rows(connection: Connection) -> tuple[int, int]:
-    """The newest message's id and the newest summary's."""
+    """Return the newest message's id and the newest summary's."""
     message = connection.execute(select(func.coalesce(func.max(Message.id), 0))).scalar_one()
     summary = connection.execute(select(func.coalesce(func.max(Summary.id), 0))).scalar_one()
     return message, summary
@@ -174,7 +174,8 @@ _POSTGRESQL_STATES = frozenset({"42P01", "42703", "XX001", "XX002", "58P01"})
 
 
 def is_index_fault(error: DatabaseUnavailable) -> bool:
-    """Whether a statement failed over the index, seen from where only the index was asked."""
+    """Return whether a statement failed over the index, seen from where only the index was
+    asked."""
     driver = getattr(error.__cause__, "orig", None)
     code = getattr(driver, "sqlite_errorcode", None)
     if code is not None:
@@ -207,7 +208,7 @@ _ARE_THERE = {
 
 
 def are_there(connection: Connection) -> bool:
-    """Whether new rows are noted."""
+    """Return whether new rows are noted."""
     message, summary = NAMES
     count = connection.execute(
         sql(_ARE_THERE[connection.dialect.name]), {"a": message, "b": summary}

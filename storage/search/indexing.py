@@ -55,7 +55,7 @@ def index_pending(database: Database, *, most: int = 10_000, batch: int = BATCH)
 
 
 def pending(connection: Connection) -> int:
-    """How many rows wait to be indexed."""
+    """Return how many rows wait to be indexed."""
     return connection.execute(select(func.count()).select_from(SearchPending)).scalar_one()
 
 

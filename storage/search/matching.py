@@ -48,7 +48,7 @@ class _Text:
             self.places.setdefault(word.term, []).append(place)
 
     def find(self, operand: Operand) -> list[tuple[int, int]]:
-        """The places of first and last word, for each time that it occurs."""
+        """Return the places of first and last word, for each time that it occurs."""
         *firsts, last = operand.terms
         ends = self._beginning_with(last) if operand.prefix else self.places.get(last, [])
         if not firsts:
@@ -72,12 +72,12 @@ class _Text:
 
 
 def weight(documents: int) -> float:
-    """What an operand that so many documents have is worth."""
+    """Return what an operand that so many documents have is worth."""
     return math.log(1 + _CROWD / (documents + 0.5))
 
 
 def match(query: Query, text: str, weights: Mapping[Operand, float]) -> Match | None:
-    """How `text` answers; None when it does not. An operand without a weight is worth 1."""
+    """Return how `text` answers; None when it does not. An operand without a weight is worth 1."""
     stored = _Text(words_of(text))
     if not stored.words:
         return None
@@ -108,7 +108,7 @@ def match(query: Query, text: str, weights: Mapping[Operand, float]) -> Match | 
 
 
 def match_fragments(fragments: Sequence[str], text: str) -> Match | None:
-    """How `text` has pieces of text in it, be it inside of words; None when it has none."""
+    """Return how `text` has pieces of text in it, be it inside of words; None when it has none."""
     folded = text.lower()
     if len(folded) != len(text):
         # Of the few letters that change their length only the places would be wrong.
@@ -175,7 +175,7 @@ class Excerpt:
     marks: tuple[tuple[int, int], ...]
 
     def marked(self, before: str, after: str) -> str:
-        """The text with every mark between `before` and `after`."""
+        """Return the text with every mark between `before` and `after`."""
         pieces: list[str] = []
         at = 0
         for start, end in self.marks:
@@ -189,7 +189,7 @@ EXCERPT = 240
 
 
 def excerpt(text: str, spans: Sequence[tuple[int, int]]) -> Excerpt:
-    """The piece of `text` that holds most of `spans`."""
+    """Return the piece of `text` that holds most of `spans`."""
     start, end = _best(text, spans)
     before, after = "…" if start else "", "…" if end < len(text) else ""
     shift = len(before) - start

@@ -80,7 +80,7 @@ _NUMBER = "SELECT 1 FROM {table} WHERE number = :number"
 
 
 def has_trigrams(connection: Connection) -> bool:
-    """Whether the extension pg_trgm is installed in the database."""
+    """Return whether the extension pg_trgm is installed in the database."""
     found = connection.execute(sql("SELECT 1 FROM pg_extension WHERE extname = 'pg_trgm'"))
     return found.first() is not None
 
@@ -215,24 +215,24 @@ class PostgresIndex:
         return found.first() is not None
 
     def count(self, connection: Connection) -> int:
-        """How many documents it has."""
+        """Return how many documents it has."""
         found: int = connection.execute(sql(_COUNT.format(table=self.table))).scalar_one()
         return found
 
     def missing_from(self, connection: Connection, number: int) -> bool:
-        """Whether it has no document of that number."""
+        """Return whether it has no document of that number."""
         found = connection.execute(sql(_NUMBER.format(table=self.table)), {"number": number})
         return found.first() is None
 
     def bytes_used(self, connection: Connection) -> int:
-        """Its size on disk, vectors included."""
+        """Return its size on disk, vectors included."""
         found: int = connection.execute(
             sql("SELECT pg_total_relation_size(CAST(:table AS regclass))"), {"table": self.table}
         ).scalar_one()
         return found
 
     def verify(self, connection: Connection) -> None:
-        """Nothing: PostgreSQL has no check of a GIN index that all servers offer."""
+        """Check nothing: PostgreSQL has no check of a GIN index that all servers offer."""
 
     def _search(
         self,

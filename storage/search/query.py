@@ -137,8 +137,8 @@ def _alternative(pieces: list[_Piece], *, plain: bool) -> Alternative | None:
 
 
 def _group(pieces: list[_Piece], *, whole: bool) -> list[Group]:
-    """The pieces as a group; none where there is no word in them. Where `whole` is set, a piece
-    that holds several words is asked for as it was written."""
+    """Return the pieces as a group; none where there is no word in them. Where `whole` is set, a
+    piece that holds several words is asked for as it was written."""
     operands: list[Operand] = []
     together: list[Operand] = []
     for piece in pieces:
@@ -185,7 +185,8 @@ def _telling(operands: list[Operand]) -> Iterable[Operand]:
 
 
 def _fragments(pieces: list[_Piece]) -> Iterator[str]:
-    """Pieces of three characters or more that are more than CJK, which pairs find by themselves."""
+    """Yield pieces of three characters or more that are more than CJK, which pairs find by
+    themselves."""
     for piece in pieces:
         text = piece.text.rstrip("*").strip().lower()
         words = words_of(text)
@@ -207,7 +208,7 @@ class Clause:
 
 
 def clauses_of(query: Query) -> list[Clause]:
-    """The lists to ask for, each once."""
+    """Return the lists to ask for, each once."""
     found: dict[Clause, None] = {}
     for alternative in query.alternatives:
         for clause in _of(alternative):

@@ -142,13 +142,13 @@ class Mark:
 
 
 def write_mark(mark: Mark, question: str) -> str:
-    """The mark as text."""
+    """Return the mark as text."""
     values = [_digest(question), *mark.newest, *mark.last, *mark.counts]
     return base64.urlsafe_b64encode(json.dumps(values, separators=(",", ":")).encode()).decode()
 
 
 def read_mark(text: str, question: str) -> Mark:
-    """The mark that was written; raises `SearchMarkError`."""
+    """Return the mark that was written; raises `SearchMarkError`."""
     try:
         values = json.loads(base64.b64decode(text.encode(), altchars=b"-_", validate=True))
         digest, message, summary, block, tier, score, number, *counts = values

@@ -64,12 +64,12 @@ class Label(StrEnum):
 
 
 def label(kind: Label, value: str) -> str:
-    """A word that stands for `value`. Two values may share one: the row decides."""
+    """Return a word that stands for `value`. Two values may share one: the row decides."""
     return f"{kind}{_digest(kind, value).hex()}"
 
 
 def triple(kind: Label, value: str) -> str:
-    """The same as three characters, which an index of trigrams has as one of them."""
+    """Return the same as three characters, which an index of trigrams has as one of them."""
     digest = _digest(kind, value)
     return "".join(
         chr(_PRIVATE_USE + int.from_bytes(digest[at : at + 2]) % (_FIELDS - 2)) for at in (0, 2, 4)
@@ -88,7 +88,7 @@ VISIBLE_SUMMARY = "y.status = 'live'"
 
 
 def message_filter(scope: Scope) -> str:
-    """A condition over `messages m` and `sessions s`; its values are `filter_values`."""
+    """Return a condition over `messages m` and `sessions s`; its values are `filter_values`."""
     conditions = [VISIBLE_MESSAGE, *_session_conditions(scope, "m")]
     roles = None if scope.roles is None else [role for role in scope.roles if role != SUMMARY]
     if roles is not None:
@@ -98,13 +98,13 @@ def message_filter(scope: Scope) -> str:
 
 
 def summary_filter(scope: Scope) -> str:
-    """The same over `summaries y` and `sessions s`."""
+    """Return the same over `summaries y` and `sessions s`."""
     conditions = [VISIBLE_SUMMARY, *_session_conditions(scope, "y")]
     return " AND ".join(conditions if scope.has_summaries else [*conditions, "1 = 0"])
 
 
 def filter_values(scope: Scope) -> dict[str, Any]:
-    """What is bound in both conditions."""
+    """Return what is bound in both conditions."""
     values: dict[str, Any] = {
         "owner": None if scope.owner is None else escape(scope.owner),
         "source": None if scope.source is None else escape(scope.source),

@@ -72,7 +72,7 @@ class SqliteIndex:
         connection.exec_driver_sql(_PIECES.format(pieces=self.pieces))
 
     def complete(self, connection: Connection) -> None:
-        """Nothing: it is made as it will be used."""
+        """Do nothing: the index is complete as it is made."""
 
     def drop(self, connection: Connection) -> None:
         """Remove it, if it is there, be it broken."""
@@ -140,7 +140,8 @@ class SqliteIndex:
         newest: tuple[int, int],
         limit: int,
     ) -> list[int]:
-        """Documents that may have `fragment`, at least three characters, somewhere in them."""
+        """Return documents that may have `fragment`, at least three characters, somewhere in
+        them."""
         triples = {fragment[at : at + 3] for at in range(len(fragment) - 2)}
         triples |= _triples(scope)
         usable = [one for one in triples if one.isprintable() or ord(one[0]) >= 0xF0000]
@@ -148,7 +149,7 @@ class SqliteIndex:
         return self._search(connection, self.pieces, asked, scope, newest=newest, limit=limit)
 
     def holds(self, connection: Connection, number: int, term: str) -> bool:
-        """Whether the index finds document `number` by `term`."""
+        """Return whether the index finds document `number` by `term`."""
         asked = f'words : "{term}"'
         found = connection.execute(
             sql(_HOLDS.format(table=self.words)),
@@ -157,17 +158,17 @@ class SqliteIndex:
         return found.first() is not None
 
     def count(self, connection: Connection) -> int:
-        """How many documents it has."""
+        """Return how many documents it has."""
         found: int = connection.exec_driver_sql(_COUNT.format(table=self.words)).scalar_one()
         return found
 
     def missing_from(self, connection: Connection, number: int) -> bool:
-        """Whether it has no document of that number."""
+        """Return whether it has no document of that number."""
         found = connection.exec_driver_sql(_NUMBER.format(table=self.words), (number,))
         return found.first() is None
 
     def bytes_used(self, connection: Connection) -> int:
-        """Its size, without the free room in its pages."""
+        """Return its size, without the free room in its pages."""
         sizes = (
             connection.exec_driver_sql(_BYTES.format(table=table)).scalar_one()
             for table in (self.words, self.pieces)

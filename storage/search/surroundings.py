@@ -48,7 +48,8 @@ class _Row:
 
 
 def hits_of(connection: Connection, found: Sequence[tuple[int, Match]], scope: Scope) -> list[Hit]:
-    """The hits for documents that match, in the same order, with all that stands around them.
+    """Return the hits for documents that match, in the same order, with all that stands around
+    them.
 
     The owner is looked at once more: what the index names is never shown on its word alone.
     """
@@ -89,15 +90,15 @@ def hits_of(connection: Connection, found: Sequence[tuple[int, Match]], scope: S
 
 
 def facts_of(connection: Connection, key: int) -> SessionFacts:
-    """What is told of a session with a hit."""
+    """Return what is told of a session with a hit."""
     return SessionFacts(*connection.execute(select(*FACTS).where(_S.key == key)).one())
 
 
 def lines_around(
     connection: Connection, key: int, position: int, before: int, behind: int
 ) -> tuple[Line, ...]:
-    """The message at `position` with up to so many before and behind it, in order: of those that
-    can be found."""
+    """Return the message at `position` with up to so many before and behind it, in order: of those
+    that can be found."""
     values = {"key": key, "place": position, "before": before, "behind": behind + 1}
     return _in_order(connection.execute(_AROUND, values).all())
 
@@ -123,7 +124,7 @@ def _rows(connection: Connection, places: set[Place]) -> dict[Place, _Row]:
 
 
 def _coverings(connection: Connection, keys: set[int]) -> Mapping[int, Sequence[Covering]]:
-    """The summaries shown now in the sessions, the newest first."""
+    """Return the summaries shown now in the sessions, the newest first."""
     found: dict[int, list[Covering]] = {}
     if keys:
         for key, id_, kind, first, last, text in connection.execute(
@@ -237,7 +238,7 @@ def scroll(
 def browse(
     database: Database, scope: Scope, *, limit: int, after: tuple[int, int] | None = None
 ) -> BrowsePage:
-    """Sessions in the scope that hold a message, the last active ones first.
+    """Return sessions in the scope that hold a message, the last active ones first.
 
     Of the scope owner, source and times count; a session is in it when it was active then.
     """

@@ -50,7 +50,7 @@ class Word:
 
 
 def words_of(text: str) -> list[Word]:
-    """The words of `text`, in order."""
+    """Return the words of `text`, in order."""
     found: list[Word] = []
     for match in _WORD.finditer(text):
         start, end = match.span()
@@ -69,7 +69,7 @@ def words_of(text: str) -> list[Word]:
 
 
 def is_cjk(word: str) -> bool:
-    """Whether a word is made of CJK characters."""
+    """Return whether a word is made of CJK characters."""
     found = _WORD.match(word)
     return found is not None and found[1] is not None
 

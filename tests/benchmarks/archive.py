@@ -98,7 +98,7 @@ def _messages(vocabulary: Vocabulary) -> str:
 
 
 def _skewed(at: int, words: int) -> str:
-    """A number below `words` from the message's, small ones oftener: a product of three."""
+    """Return a number below `words` from the message's, small ones oftener: a product of three."""
     parts = [
         f"((n * {_PRIMES[(at + by) % len(_PRIMES)] % 9973 + 7 * at + by} + {at * 131 + by * 17})"
         f" % {1009 + 2 * by})"

@@ -32,8 +32,8 @@ _WORDS = 30
 
 
 def batch_passes(stage: Stage, scale: Scale) -> Iterator[Figure]:
-    """The commit of a pass over a long middle against the bare UPDATE and INSERTs, and the whole
-    of the pass in milliseconds: with the prompt, whose redaction takes most of the time, and
+    """Yield the commit of a pass over a long middle against the bare UPDATE and INSERTs, and the
+    whole of the pass in milliseconds: with the prompt, whose redaction takes most of the time, and
     without."""
     for database in DATABASES:
         with stage.database(database) as url, _filled(url, scale) as bench:
@@ -138,7 +138,7 @@ class _Bench:
             ).id
 
     def _inserted_rows(self) -> int:
-        """Rows of the tables that a pass adds to."""
+        """Return rows of the tables that a pass adds to."""
         tables = ("messages", "summaries", "attempts", "signals", "cursors", "guards")
         counts = (self.play.rows(f"SELECT count(*) FROM {table}")[0][0] for table in tables)
         return sum(counts)

@@ -112,7 +112,7 @@ class Crew:
         return turn(1000 + self.told, words=words)
 
     def count(self, query: str) -> int:
-        """The number that a plain SQL query gives."""
+        """Return the number that a plain SQL query gives."""
         [(number,)] = self.play.rows(query)
         return int(number)
 
@@ -140,7 +140,7 @@ def _wait(true: Callable[[], bool], what: str) -> None:
 
 @contextmanager
 def crew(stage: Stage, url: str) -> Iterator[Crew]:
-    """A crew on the empty database `url`."""
+    """Yield a crew on the empty database `url`."""
     with ExitStack() as opened:
         broker = opened.enter_context(redis.Redis.from_url(stage.redis_url))
         broker.flushdb()

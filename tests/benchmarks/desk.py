@@ -162,7 +162,7 @@ class Desk:
 
 @contextmanager
 def desk(url: str, shape: TurnShape, *, context_window: int) -> Iterator[Desk]:
-    """A desk with an empty session on the empty database `url`.
+    """Yield a desk with an empty session on the empty database `url`.
 
     It has the threshold and the tail of a session with that window, and never outgrows its own:
     nothing but micro-compaction is measured.

@@ -117,12 +117,12 @@ class HandWrittenPostgres:
 
 
 def hand_written(database: str, url: str) -> HandWritten:
-    """The one for a database of that kind."""
+    """Return the one for a database of that kind."""
     return HandWrittenPostgres(url) if database == "postgresql" else HandWrittenSqlite(url)
 
 
 def turn_values(messages: Sequence[ChatDict]) -> Values:
-    """What the statements need of a turn."""
+    """Return what the statements need of a turn."""
     return {
         "event_id": uuid4().hex,
         "digest": hashlib.sha256(json.dumps(messages).encode()).hexdigest(),
@@ -131,7 +131,7 @@ def turn_values(messages: Sequence[ChatDict]) -> Values:
 
 
 def row_values(message: ChatDict) -> Values:
-    """What the row of a message holds, but for session, position and time."""
+    """Return what the row of a message holds, but for session, position and time."""
     facts = outline(message, None)
     content, fields = split(message)
     return {

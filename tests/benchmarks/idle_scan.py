@@ -43,7 +43,7 @@ _MAKE_IDLE = (
 
 
 def idle_scans(stage: Stage, scale: Scale) -> Iterator[Figure]:
-    """One scan that finds the same number of idle sessions among many and among few."""
+    """Yield one scan that finds the same number of idle sessions among many and among few."""
     for database in DATABASES:
         with (
             _crowd(stage, database, scale.sessions, scale.idle) as many,
@@ -67,7 +67,7 @@ def idle_scans(stage: Stage, scale: Scale) -> Iterator[Figure]:
 
 @contextmanager
 def _crowd(stage: Stage, kind: str, sessions: int, idle: int) -> Iterator[WorkerContext]:
-    """A worker on a database with so many sessions, of which `idle` are idle."""
+    """Yield a worker on a database with so many sessions, of which `idle` are idle."""
     with (
         stage.database(kind) as url,
         playing(

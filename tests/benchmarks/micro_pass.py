@@ -21,7 +21,7 @@ MOST_GROWTH_KIB = 16.0
 
 
 def micro_passes(stage: Stage, scale: Scale) -> Iterator[Figure]:
-    """All figures of a pass. Each session has a database of its own, so that a statement that
+    """Yield all figures of a pass. Each session has a database of its own, so that a statement that
     reads more than its session shows too."""
     for database in DATABASES:
         with _filled(stage, database, scale.long, scale) as long:
@@ -42,7 +42,7 @@ def _filled(stage: Stage, database: str, messages: int, scale: Scale) -> Iterato
 
 
 def _first(long: Desk, short: Desk, database: str, scale: Scale) -> Figure:
-    """The first pass of sessions that were never compacted, taken back after each time."""
+    """Return the first pass of sessions that were never compacted, taken back after each time."""
     (compared,) = by_turns(
         _first_pass(long), _first_pass(short), rounds=scale.rounds, warm_up=scale.warm_up
     )
@@ -52,7 +52,7 @@ def _first(long: Desk, short: Desk, database: str, scale: Scale) -> Figure:
 
 
 def _later(long: Desk, short: Desk, database: str, scale: Scale) -> Iterator[Figure]:
-    """The passes that further turns make due, once all old exchanges are absorbed."""
+    """Yield the passes that further turns make due, once all old exchanges are absorbed."""
     long.work_off()
     short.work_off()
     decision, absorption = by_turns(
@@ -64,7 +64,7 @@ def _later(long: Desk, short: Desk, database: str, scale: Scale) -> Iterator[Fig
 
 
 def _growth(long: Desk, database: str, scale: Scale) -> Figure:
-    """What the database grows by per pass, without the text of the summaries."""
+    """Return what the database grows by per pass, without the text of the summaries."""
     for _ in range(2 * scale.growth_passes):
         long.next_turn()
     long.grow_until_due()

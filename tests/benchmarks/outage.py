@@ -51,7 +51,7 @@ def turns_without_broker(stage: Stage, scale: Scale) -> Iterator[Figure]:
 
 
 def _finish_turns(gateway: Gateway, session: Session, turns: int) -> tuple[list[float], int]:
-    """The milliseconds that each turn took, and how many of them failed."""
+    """Return the milliseconds that each turn took, and how many of them failed."""
     took: list[float] = []
     errors = 0
 

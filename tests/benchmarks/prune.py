@@ -30,7 +30,8 @@ MOST_MS = 150
 
 
 def pruning(_stage: Stage, scale: Scale) -> Iterator[Figure]:
-    """The share that a pass frees of a session at its threshold, and the time of the rules."""
+    """Yield the share that a pass frees of a session at its threshold, and the time of the
+    rules."""
     for name in FILES:
         rows = rows_of([one for _, said in real_sessions(name) for one in said])
         for size in SIZES:
@@ -84,7 +85,7 @@ def _rules_time(scale: Scale, size: int) -> Figure:
 def _shortened(
     rows: Sequence[Row], settings: CompressionSettings, *, threshold: int
 ) -> tuple[Shortened, ...]:
-    """What a pass makes of a session whose threshold is `threshold` tokens."""
+    """Return what a pass makes of a session whose threshold is `threshold` tokens."""
     regions = RegionRules(
         protect_first_n=settings.protect_first_n,
         protect_last_n=settings.protect_last_n,
@@ -98,7 +99,7 @@ def _shortened(
 
 
 def _tool_talk(results: int) -> Iterator[ChatDict]:
-    """A session of that many tool results, of the sizes and kinds that real ones have."""
+    """Yield a session of that many tool results, of the sizes and kinds that real ones have."""
     pairs = [pair for name in FILES for _, said in real_sessions(name) for pair in _pairs(said)]
     for number, (name, arguments, output) in enumerate(islice(cycle(pairs), results)):
         if number % 20 == 0:

@@ -32,7 +32,7 @@ class RealTalk:
         return cycle(chain(islice(self.turns, start, None), islice(self.turns, start)))
 
     def past(self, talk: Iterator[Said], tokens: int) -> list[Said]:
-        """The next turns of `talk` that hold at least that many tokens."""
+        """Return the next turns of `talk` that hold at least that many tokens."""
         taken: list[Said] = []
         size = 0
         while size < tokens:

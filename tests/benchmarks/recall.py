@@ -50,7 +50,7 @@ def recalled(stage: Stage, scale: Scale) -> Iterator[Figure]:
 
 
 def searched(stage: Stage, scale: Scale) -> Iterator[Figure]:
-    """The same questions to a large archive and to a small one."""
+    """Yield the same questions to a large archive and to a small one."""
     vocabulary = read_vocabulary()
     questions = _questions(vocabulary)
     for kind in DATABASES:
@@ -121,7 +121,8 @@ def indexed_turns(stage: Stage, scale: Scale) -> Iterator[Figure]:
 
 @contextmanager
 def _indexed(stage: Stage, kind: str, talks: int) -> Iterator[tuple[Database, dict[str, int]]]:
-    """Sessions of CrossWOZ and tau-bench in one index, so many of each, and all their keys."""
+    """Yield sessions of CrossWOZ and tau-bench in one index, so many of each, and all their
+    keys."""
     keys: dict[str, int] = {}
     with stage.database(kind) as url:
         database = open_database(url)
@@ -237,7 +238,7 @@ def _filled(stage: Stage, kind: str, messages: int, vocabulary: Vocabulary) -> I
 
 
 def _questions(vocabulary: Vocabulary) -> list[str]:
-    """Of every form, with words from the commonest to the rarest."""
+    """Return of every form, with words from the commonest to the rarest."""
     words, chinese = vocabulary.words, vocabulary.chinese
     ranks = (20, 60, 150, 400, 900, 1_800, 3_000, 4_500)
     some = [words[rank % len(words)] for rank in ranks]

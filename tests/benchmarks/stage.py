@@ -23,7 +23,7 @@ class Stage:
 
     @contextmanager
     def database(self, kind: str) -> Iterator[str]:
-        """The URL of a new, empty database of that kind."""
+        """Yield the URL of a new, empty database of that kind."""
         if kind == "postgresql":
             with fresh_database(self.postgres_url) as url:
                 yield url

@@ -62,7 +62,8 @@ class InstantSummariser:
 
 
 def _is_chinese(request: SummaryRequest) -> bool:
-    """Whether to answer in Chinese: as the summary before, and the first one as the user writes."""
+    """Return whether to answer in Chinese: as the summary before, and the first one as the user
+    writes."""
     if request.previous:
         return _CHINESE.search(request.previous) is not None
     return user_script(request) is Script.HAN

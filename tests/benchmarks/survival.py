@@ -84,17 +84,18 @@ def survival(session: SeededSession, canaries: Sequence[Canary]) -> Survival:
 
 
 def seeded() -> Survival:
-    """The kit's hand-written session."""
+    """Return the kit's hand-written session."""
     return survival(build_seeded_session(), seeded_canaries())
 
 
 def randomised(seed: int) -> Survival:
-    """A session of the kit's randomised corpus: twenty canaries, two of them updated."""
+    """Return a session of the kit's randomised corpus: twenty canaries, two of them updated."""
     return survival(*build_random_session(seed))
 
 
 def generated(seed: int) -> Survival:
-    """A session of the kit's rotating corpus: ten canaries among distractors, half as long."""
+    """Return a session of the kit's rotating corpus: ten canaries among distractors, half as
+    long."""
     return survival(*build_generated_session(seed))
 
 

@@ -28,7 +28,7 @@ class Compared:
 
 
 def milliseconds(act: Callable[[], object]) -> float:
-    """How long `act` takes."""
+    """Return how long `act` takes."""
     started = time.perf_counter()
     act()
     return 1000 * (time.perf_counter() - started)

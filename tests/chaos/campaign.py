@@ -166,7 +166,7 @@ class _Run:
 
 
 def _said(form: Form) -> dict[str, list[Saying]]:
-    """What was said in each session, in order."""
+    """Return what was said in each session, in order."""
     said: dict[str, list[Saying]] = {name: [] for name in session_ids(form.sessions)}
     for gateway in range(form.gateways):
         for turn in sayings(form.seed, sessions_of(form, gateway), turns_of(form, gateway)):

@@ -82,7 +82,7 @@ class Record:
 
 
 def read_records(database: Database) -> dict[str, Record]:
-    """Every session that is stored, by its id."""
+    """Return every session that is stored, by its id."""
     return {name: _read(database, name) for (name,) in rows_of(database, "SELECT id FROM sessions")}
 
 
@@ -128,7 +128,7 @@ def check_session(session: str, record: Record | None, said: Sequence[Saying]) -
 
 
 def _messages(record: Record, said: Sequence[Saying]) -> Iterator[str]:
-    """Each appended message exactly once, live or archived, word for word and in order."""
+    """Yield each appended message exactly once, live or archived, word for word and in order."""
     expected = [message for saying in said for message in saying.messages]
     stored = record.messages
     if [row.position for row in stored] != list(range(len(stored))):
@@ -147,7 +147,7 @@ def _messages(record: Record, said: Sequence[Saying]) -> Iterator[str]:
 
 
 def _events(record: Record, said: Sequence[Saying]) -> Iterator[str]:
-    """Each event exactly once, with its rows where they are."""
+    """Yield each event exactly once, with its rows where they are."""
     expected = []
     position = turns = 0
     for saying in said:
@@ -203,7 +203,7 @@ def _links(record: Record, _said: Sequence[Saying]) -> Iterator[str]:
 
 
 def _counters(record: Record, said: Sequence[Saying]) -> Iterator[str]:
-    """The session's counters are what its rows come to."""
+    """Yield the session's counters are what its rows come to."""
     appended = sum(row.tokens for row in record.messages)
     live = sum(row.tokens for row in record.live)
     counted = {
@@ -227,7 +227,8 @@ def _counters(record: Record, said: Sequence[Saying]) -> Iterator[str]:
 
 
 def _cursors(record: Record, said: Sequence[Saying]) -> Iterator[str]:
-    """The micro cursor stands behind what is archived, with nothing of the agent's left out."""
+    """Yield the micro cursor stands behind what is archived, with nothing of the agent's left
+    out."""
     if record.cursors.get("turns", 0) != len(said):
         yield f"{len(said)} turns were closed and {record.cursors.get('turns', 0)} looked at"
     micro = record.cursors.get("micro", 0)
@@ -258,5 +259,5 @@ def check_jobs(database: Database) -> Iterator[str]:
 
 
 def count_outcomes(records: Sequence[Record]) -> Counter[str]:
-    """How many tries of all sessions had which outcome."""
+    """Return how many tries of all sessions had which outcome."""
     return Counter(one["outcome"] for record in records for one in record.attempts)

@@ -37,14 +37,14 @@ class Claim:
     given_back: bool
 
     def overlaps(self, spans: Iterable[Span]) -> bool:
-        """Whether the job was held in one of these."""
+        """Return whether the job was held in one of these."""
         return any(
             span.since * 1000 <= self.until and self.since <= span.until * 1000 for span in spans
         )
 
 
 def claims_of(diary: Sequence[Entry]) -> list[Claim]:
-    """Every claim that has come to an end."""
+    """Return every claim that has come to an end."""
     open_: dict[int, Entry] = {}
     claims = []
     for entry in diary:
@@ -69,7 +69,8 @@ def claims_of(diary: Sequence[Entry]) -> list[Claim]:
 
 
 def check_claims(diary: Sequence[Entry]) -> Iterator[str]:
-    """One job of a session ran at a time, each claim with a new fence and bounded attempts."""
+    """Yield one job of a session ran at a time, each claim with a new fence and bounded
+    attempts."""
     running: dict[int, int] = {}
     fences: dict[int, int] = defaultdict(int)
     for entry in diary:
@@ -93,7 +94,7 @@ def check_claims(diary: Sequence[Entry]) -> Iterator[str]:
 
 
 def check_writers(diary: Sequence[Entry], name_of: Names) -> Iterator[str]:
-    """Each summary was stored by who held the session's running job then."""
+    """Yield each summary was stored by who held the session's running job then."""
     for entry in diary:
         if entry.what is not What.SUMMARY:
             continue
@@ -107,8 +108,8 @@ def check_writers(diary: Sequence[Entry], name_of: Names) -> Iterator[str]:
 def check_dead(
     dead: Sequence[int], claims: Sequence[Claim], struck: Callable[[Claim], bool]
 ) -> Iterator[str]:
-    """A job is dead only where its last claims, but for those that were given back, were all lost
-    with what held them: nobody can tell such a job from one that kills its process."""
+    """Yield a job is dead only where its last claims, but for those that were given back, were all
+    lost with what held them: nobody can tell such a job from one that kills its process."""
     for job in dead:
         its = [claim for claim in claims if claim.job_id == job and not claim.given_back]
         last = its[-MOST_ATTEMPTS:]
@@ -133,7 +134,7 @@ def check_paid_once(
     keys: Mapping[str, int],
     excused: Callable[[Claim], bool],
 ) -> Iterator[str]:
-    """A question is asked again after a good answer only if the claim that had asked was lost
+    """Yield a question is asked again after a good answer only if the claim that had asked was lost
     before it stored the answer.
 
     Then the answer was in flight when its worker died or was stopped, and nobody has it. `excused`
@@ -158,13 +159,13 @@ def check_paid_once(
 
 
 def count_paid_again(asked: Sequence[Asked]) -> int:
-    """How many good answers were to questions that had one already."""
+    """Return how many good answers were to questions that had one already."""
     paid = Counter(one.question for one in asked if one.end is End.PAID)
     return sum(paid.values()) - len(paid)
 
 
 def _was_stored(one: Asked, claim: Claim, asked: Sequence[Asked], stored: Sequence[Entry]) -> bool:
-    """Whether an answer was stored between this request and the next one of the claim."""
+    """Return whether an answer was stored between this request and the next one of the claim."""
     later = [
         other.arrived * 1000
         for other in asked

@@ -24,7 +24,8 @@ POINTS = (
 
 
 def doomed_workshop(order: Path) -> type[ProcessContext]:
-    """A worker context whose jobs obey the file `order`: `SIGKILL before-commit` or the like."""
+    """Return a worker context whose jobs obey the file `order`: `SIGKILL before-commit` or the
+    like."""
 
     class DoomedWorkshop(ProcessContext):
         def _make(self) -> WorkerContext:

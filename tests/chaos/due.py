@@ -15,7 +15,7 @@ _MOST_TRIES = 10
 
 
 def due_or_running(database: Database) -> bool:
-    """Whether a job runs or could be claimed now."""
+    """Return whether a job runs or could be claimed now."""
     now = (
         "CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER)"
         if database.dialect == "sqlite"

@@ -64,7 +64,7 @@ class Journal:
             os.close(descriptor)
 
     def count(self, note: Note) -> int:
-        """How many such lines there are."""
+        """Return how many such lines there are."""
         return self.path.read_text().count(f'"{note}"') if self.path.exists() else 0
 
     @property
@@ -183,7 +183,7 @@ class _Speaker:
         self._patient.journal.write(Note.REPEATED, turn)
 
     def _usage(self, turn: int, session: Session) -> dict[str, int] | None:
-        """What a provider would have counted for the last request, if it is reported."""
+        """Return what a provider would have counted for the last request, if it is reported."""
         if self._rng.random() >= _REPORTS:
             return None
         context = self._patient.until_taken(lambda: self._gateway.load_context(session), turn)

@@ -111,12 +111,12 @@ class Posts:
         return [post for post in self.all if post.role is role]
 
     def name_at(self, pid: int, at: float) -> str | None:
-        """The process that had an id at a time, in seconds since 1970; ids recur."""
+        """Return the process that had an id at a time, in seconds since 1970; ids recur."""
         names = [name for own, since, name in self._started if own == pid and since <= at]
         return names[-1] if names else None
 
     def written(self) -> str:
-        """What all processes wrote, one after the other."""
+        """Return what all processes wrote, one after the other."""
         paths = sorted(self._directory.glob("child-*.log"))
         return "\n".join(path.read_text(errors="replace") for path in paths)
 
@@ -212,7 +212,7 @@ class Posts:
         look()
 
     def order_file(self, post: Post) -> Path:
-        """Where a worker finds what is to happen to it (`tests.chaos.doom`)."""
+        """Return where a worker finds what is to happen to it (`tests.chaos.doom`)."""
         return self._directory / f"{post.name}.doom"
 
     def _thaw_later(self, post: Post, seconds: float) -> None:

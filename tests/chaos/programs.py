@@ -57,7 +57,7 @@ class Programs:
         return Program(words, self._environment(name))
 
     def journal(self, gateway: int) -> Path:
-        """Where a gateway keeps its journal."""
+        """Return where a gateway keeps its journal."""
         return self.directory / f"g{gateway}.journal"
 
     @property
@@ -100,10 +100,10 @@ class Programs:
 
 
 def sessions_of(form: Form, gateway: int) -> list[str]:
-    """The sessions in which a gateway says turns."""
+    """Return the sessions in which a gateway says turns."""
     return session_ids(form.sessions)[gateway :: form.gateways]
 
 
 def turns_of(form: Form, gateway: int) -> int:
-    """How many turns it says."""
+    """Return how many turns it says."""
     return form.turns // form.gateways + (gateway < form.turns % form.gateways)

@@ -52,12 +52,12 @@ class Saying:
 
 
 def session_ids(sessions: int) -> list[str]:
-    """The sessions' ids."""
+    """Return the sessions' ids."""
     return [f"s{number:02d}" for number in range(sessions)]
 
 
 def owner_of(session: str) -> str:
-    """Who owns a session: one of three."""
+    """Return who owns a session: one of three."""
     return f"owner{int(session[1:]) % 3}"
 
 
@@ -87,12 +87,12 @@ def saying(seed: int, session: str, number: int) -> Saying:
 
 
 def in_one(turn: Saying) -> Saying:
-    """The same turn, told in one call."""
+    """Return the same turn, told in one call."""
     return Saying(turn.session, (Part(turn.parts[0].event_id, turn.messages, True),))
 
 
 def session_in(text: str) -> str | None:
-    """The session that a text quotes first; None when it quotes none."""
+    """Return the session that a text quotes first; None when it quotes none."""
     found = _MARK.search(text)
     return found[1] if found else None
 

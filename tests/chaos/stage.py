@@ -89,7 +89,7 @@ class Stage:
         return all(post.ended for post in self.posts.of(Role.GATEWAY))
 
     def noted(self, note: Note) -> int:
-        """How many lines of a kind the gateways' journals have."""
+        """Return how many lines of a kind the gateways' journals have."""
         gateways = range(self._form.gateways)
         return sum(Journal(self._programs.journal(number)).count(note) for number in gateways)
 
@@ -187,7 +187,7 @@ class Stage:
             log.write(f"{time.time():.3f} {line}\n")
 
     def _one_of(self, role: Role, move: Move) -> Post | None:
-        """A process to which something may happen, waiting for one a while."""
+        """Return a process to which something may happen, waiting for one a while."""
         until = time.monotonic() + _FREE_SECONDS
         while time.monotonic() < until and not self.posts.faults:
             if free := [post for post in self.posts.of(role) if post.free]:

@@ -21,7 +21,7 @@ class Tally:
     faults: tuple[str, ...]
 
     def table(self) -> Table:
-        """All of it, for people."""
+        """Return all of it, for people."""
         form = self.form
         table = Table(
             title=f"Chaos on {form.kind.value}, seed {form.seed}",

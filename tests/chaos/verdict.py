@@ -35,7 +35,7 @@ class Verdict:
     unfinished: Sequence[str]
 
     def tally(self, seconds: Mapping[str, float]) -> Tally:
-        """What happened, what was done, and everything that is wrong."""
+        """Return what happened, what was done, and everything that is wrong."""
         records = checks.read_records(self.stage.database)
         held = claims.claims_of(read_diary(self.stage.database))
         happened = self.stage.happened
@@ -106,11 +106,11 @@ class Verdict:
         }
 
     def _name_of(self, lease_owner: str, at: int) -> str | None:
-        """The process of a holder's name, which is `host:pid:random`."""
+        """Return the process of a holder's name, which is `host:pid:random`."""
         return self.stage.posts.name_at(int(lease_owner.split(":")[1]), at / 1000)
 
     def _was_struck(self, claim: Claim) -> bool:
-        """Whether the holder of a claim died, or was stopped while it held it."""
+        """Return whether the holder of a claim died, or was stopped while it held it."""
         name = self._name_of(claim.lease_owner, claim.since)
         return claim.overlaps(span for span in self.stage.posts.struck if span.what == name)
 
@@ -118,8 +118,8 @@ class Verdict:
         return self._was_struck(claim) or claim.overlaps(self.stage.outages)
 
     def _may_have_lost_answer(self, claim: Claim) -> bool:
-        """Whether an answer that a lost claim was given may be lost too: only with its worker,
-        or when a worker that is not heard for so long has given it up."""
+        """Return whether an answer that a lost claim was given may be lost too: only with its
+        worker, or when a worker that is not heard for so long has given it up."""
         return self._was_struck(claim) or not claim.overlaps(self.stage.outages)
 
 

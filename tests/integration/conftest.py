@@ -24,7 +24,7 @@ from tests.workplace import structured
 def lasting_database(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Database]:
-    """A database whose tables are made; `database` empties it."""
+    """Yield a database whose tables are made; `database` empties it."""
     with ExitStack() as stack:
         if request.param == "sqlite":
             url = f"sqlite:///{tmp_path_factory.mktemp('lasting') / 'afterturn.db'}"
@@ -36,21 +36,22 @@ def lasting_database(
 
 @pytest.fixture
 def database(lasting_database: Database) -> Database:
-    """An empty database of each kind, its tables made. Other tests use the same one later."""
+    """Return an empty database of each kind, its tables made. Other tests use the same one
+    later."""
     emptied(lasting_database)
     return lasting_database
 
 
 @pytest.fixture
 def gateway(database: Database) -> Iterator[Gateway]:
-    """A gateway on `database`, with connections of its own."""
+    """Yield a gateway on `database`, with connections of its own."""
     with gateway_on(url_of(database)) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
 def lasting_model() -> Iterator[ModelServer]:
-    """A model server that lives as long as the tests of a file; `model` makes it as new."""
+    """Yield a model server that lives as long as the tests of a file; `model` makes it as new."""
     with ModelServer() as running:
         yield running
 
@@ -59,7 +60,7 @@ def lasting_model() -> Iterator[ModelServer]:
 def model(
     lasting_model: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> ModelServer:
-    """A model that answers in sections, until a test says otherwise."""
+    """Return a model that answers in sections, until a test says otherwise."""
     # It speaks plain HTTP. Reading the host's certificates takes longer than all else that a
     # worker does at its start.
     monkeypatch.delenv("SSL_CERT_FILE", raising=False)

@@ -34,7 +34,8 @@ AT_ONCE = {Trigger.HYGIENE_COUNT, Trigger.REPLACE_PLACEHOLDER}
 
 @pytest.fixture
 def place(database: Database, model: ModelServer) -> Iterator[Workplace]:
-    """The airline desk after ten turns; everything is done by processes that have just started."""
+    """Yield the airline desk after ten turns; everything is done by processes that have just
+    started."""
     with Workplace(desk(database, turns=10), model.base_url, restarts=True) as one:
         yield one
 

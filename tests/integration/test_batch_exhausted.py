@@ -33,7 +33,7 @@ from workers.policy.triggers import Trigger
 
 @pytest.fixture
 def brimful(database: Database, model: ModelServer) -> Iterator[Workplace]:
-    """A desk whose 3,450 tokens are more than 85 % of its window, and failures that abort."""
+    """Yield a desk whose 3,450 tokens are more than 85 % of its window, and failures that abort."""
     with Workplace(
         desk(database, turns=10, context_window=3_800),
         model.base_url,

@@ -199,7 +199,7 @@ class Scene:
         )
 
     def session(self) -> dict[str, Any]:
-        """What the session is, row by row."""
+        """Return what the session is, row by row."""
         stored = contents(self.place.database)
         return {table: stored[table] for table in OF_THE_SESSION}
 

@@ -25,13 +25,13 @@ TOO_LONG = {"error": {"message": "This model's maximum context length is 4096 to
 
 @pytest.fixture
 def place(database: Database, model: ModelServer) -> Iterator[Workplace]:
-    """The airline desk after sixteen turns, 5,510 tokens over a threshold of 4,000."""
+    """Yield the airline desk after sixteen turns, 5,510 tokens over a threshold of 4,000."""
     with Workplace(desk(database), model.base_url) as one:
         yield one
 
 
 def parts_of(model: ModelServer) -> tuple[list[str], list[str]]:
-    """What was asked of parts, and of what joins them."""
+    """Return what was asked of parts, and of what joins them."""
     merges = [prompt for prompt in prompts(model) if "join the summaries below" in prompt]
     return [prompt for prompt in prompts(model) if prompt not in merges], merges
 
@@ -43,7 +43,7 @@ def said_in(prompt: str) -> list[int]:
 
 @pytest.fixture
 def narrow(place: Workplace) -> Workplace:
-    """The desk, and a summariser with a window of 8,192 tokens."""
+    """Return the desk, and a summariser with a window of 8,192 tokens."""
     place.configure(endpoint={"context_length": 8192})
     return place
 

@@ -35,7 +35,7 @@ pytestmark = pytest.mark.both_databases
 
 @pytest.fixture
 def place(database: Database, model: ModelServer) -> Iterator[Workplace]:
-    """The airline desk after sixteen turns, 5,510 tokens over a threshold of 4,000."""
+    """Yield the airline desk after sixteen turns, 5,510 tokens over a threshold of 4,000."""
     with Workplace(desk(database), model.base_url) as one:
         yield one
 
@@ -237,7 +237,7 @@ ENDS = {
 
 
 def whole(database: Database) -> dict[str, Any]:
-    """What must be the same however often a worker was killed on the way."""
+    """Return what must be the same however often a worker was killed on the way."""
     stored = told(database)
     return {
         **{table: stored[table] for table in ("messages", "summaries", "sessions", "cursors")},

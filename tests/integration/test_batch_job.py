@@ -40,7 +40,7 @@ OF_AN_ARCHIVED_ROW = {"active", "compacted", "absorbed_by"}
 
 @pytest.fixture
 def place(database: Database, model: ModelServer) -> Iterator[Workplace]:
-    """The airline desk after sixteen turns, 5,510 tokens over a threshold of 4,000."""
+    """Yield the airline desk after sixteen turns, 5,510 tokens over a threshold of 4,000."""
     with Workplace(desk(database), model.base_url) as one:
         yield one
 

@@ -21,7 +21,8 @@ from workers.summariser.contract import ErrorClass
 
 @pytest.fixture
 def place(database: Database, model: ModelServer) -> Iterator[Workplace]:
-    """The airline desk after ten turns; everything is done by processes that have just started."""
+    """Yield the airline desk after ten turns; everything is done by processes that have just
+    started."""
     with Workplace(desk(database, turns=10), model.base_url, restarts=True) as one:
         yield one
 
@@ -131,7 +132,7 @@ def test_hygiene_waits_for_less_silence_than_other_passes(
 
 @pytest.fixture
 def full(database: Database, model: ModelServer) -> Iterator[Workplace]:
-    """A desk whose tail takes most of it, so that a pass over one more turn hardly saves."""
+    """Yield a desk whose tail takes most of it, so that a pass over one more turn hardly saves."""
     with Workplace(
         desk(database), model.base_url, restarts=True, compression={"threshold_tokens": 25_000}
     ) as one:

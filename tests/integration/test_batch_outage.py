@@ -53,7 +53,7 @@ def model() -> Iterator[ModelServer]:
 
 @contextmanager
 def outage(url: str, model: ModelServer) -> Iterator[tuple[Play, Settings]]:
-    """A play whose summariser is `model`, behind the breaker that all workers share."""
+    """Yield a play whose summariser is `model`, behind the breaker that all workers share."""
     with playing(url, retry=RetryPolicy(), **SMALL) as play:
         endpoint = SummariserSettings(model="m", base_url=model.base_url)
         now = play.context.settings.current()
@@ -61,7 +61,7 @@ def outage(url: str, model: ModelServer) -> Iterator[tuple[Play, Settings]]:
 
 
 def due_sessions(play: Play, trigger: Trigger, count: int) -> list[Session]:
-    """Sessions with a long middle and a batch job each."""
+    """Return sessions with a long middle and a batch job each."""
     opened = []
     for number in range(count):
         session = play.gateway.open_session(f"s{number}", context_window=16_000)
@@ -96,7 +96,7 @@ def due_now(database: Database) -> list[int]:
 
 @contextmanager
 def worker_at(play: Play, settings: Settings, passed_ms: int) -> Iterator[WorkerContext]:
-    """A new process, so many milliseconds later by the database's clock."""
+    """Yield a new process, so many milliseconds later by the database's clock."""
     database = later(play.database, passed_ms)
     source = SettingsSource.fixed(settings)
     summariser = FollowingSummariser(source, {}, SharedGate(database))
@@ -105,7 +105,7 @@ def worker_at(play: Play, settings: Settings, passed_ms: int) -> Iterator[Worker
 
 
 def pause_ms(database: Database) -> int:
-    """How long nobody asks the model."""
+    """Return how long nobody asks the model."""
     with database.read() as connection:
         (model,) = endpoints.states(connection, database)
     return model.open_for_ms

@@ -25,7 +25,7 @@ TAIL_BUDGET = 20_000
 
 
 def message(number: int, tokens: int) -> dict[str, Any]:
-    """A message that is estimated at exactly so many tokens."""
+    """Return a message that is estimated at exactly so many tokens."""
     role = "assistant" if number % 2 else "user"
     made = {"role": role, "content": f"Message {number} of the migration: "}
     made["content"] += "step " * (tokens - estimate_message(made))

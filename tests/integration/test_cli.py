@@ -36,7 +36,8 @@ STEERING = f"Hello{ESCAPE}[2J\x07 [bold]there[/bold]"
 
 @pytest.fixture
 def url(sqlite_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
-    """A database that commands of this process find, and no configuration of the developer's."""
+    """Return a database that commands of this process find, and no configuration of the
+    developer's."""
     monkeypatch.setenv("DATABASE_URL", sqlite_url)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "configuration"))
     return sqlite_url
@@ -575,7 +576,7 @@ def talk(gateway: Gateway) -> str:
 
 
 def compacted(gateway: Gateway, url: str) -> str:
-    """The same session, after its passes."""
+    """Return the same session, after its passes."""
     session = talk(gateway)
     with playing(url, micro_compact_min_tokens=0) as play:
         play.work_off()

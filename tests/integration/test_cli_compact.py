@@ -187,7 +187,7 @@ MOST_ANSWERS = 10
 
 
 def program_ended(program: subprocess.Popen[bytes]) -> bool:
-    """Whether it ends within a few seconds."""
+    """Return whether it ends within a few seconds."""
     try:
         program.wait(5)
     except subprocess.TimeoutExpired:
@@ -196,7 +196,7 @@ def program_ended(program: subprocess.Popen[bytes]) -> bool:
 
 
 def rest_of(terminal: int) -> bytes:
-    """What is still to be read of a terminal that nobody writes to any more."""
+    """Return what is still to be read of a terminal that nobody writes to any more."""
     rest = b""
     try:
         while chunk := os.read(terminal, 65536):

@@ -26,7 +26,7 @@ SAID = "the launch code is tangerine"
 
 @pytest.fixture
 def database(database: Database, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Database:
-    """A database that commands of this process find."""
+    """Return a database that commands of this process find."""
     monkeypatch.setenv("DATABASE_URL", url_of(database))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "configuration"))
     return database

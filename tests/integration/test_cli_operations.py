@@ -43,7 +43,7 @@ prices:
 
 @pytest.fixture
 def database(database: Database, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Database:
-    """A database that commands of this process find, with settings of the test's."""
+    """Return a database that commands of this process find, with settings of the test's."""
     monkeypatch.setenv("DATABASE_URL", url_of(database))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "configuration"))
     (tmp_path / "settings.yaml").write_text(SETTINGS)
@@ -66,7 +66,7 @@ def work_off(context: WorkerContext) -> None:
 
 
 def compacted(context: WorkerContext, session_id: str = "old", **facts: Any) -> StoredSession:
-    """A session of the airline desk that was compacted because a person asked."""
+    """Return a session of the airline desk that was compacted because a person asked."""
     session = desk(context.database, session_id=session_id, owner="local", **facts)
     with Gateway(
         context.settings.current(), database=context.database, actor="ada@host"

@@ -25,7 +25,7 @@ from tests.waiting import bound, wait_until
 
 @pytest.fixture
 def database(database: Database, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Database:
-    """A database that commands of this process find."""
+    """Return a database that commands of this process find."""
     monkeypatch.setenv("DATABASE_URL", url_of(database))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "configuration"))
     return database

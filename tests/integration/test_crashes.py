@@ -86,7 +86,7 @@ class Desk:
         return processes.python(*words)
 
     def asked(self) -> Counter[str]:
-        """How often the model was asked each question."""
+        """Return how often the model was asked each question."""
         return Counter(json.dumps(request["messages"]) for request in self.model.requests)
 
 
@@ -98,7 +98,7 @@ def playing_with(
     offset_ms: int = 0,
     failpoint: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Play]:
-    """A play on `url` whose summariser is the real client of `model`."""
+    """Yield a play on `url` whose summariser is the real client of `model`."""
     summariser = OpenAISummariser(
         model="test-model", base_url=model.base_url, api_key="unused", poll_seconds=0.01
     )

@@ -127,7 +127,7 @@ def test_a_file_that_cannot_be_played_is_refused_in_a_line(tmp_path: Path) -> No
 
 @pytest.fixture
 def stored(sqlite_url: str) -> Iterator[tuple[Database, Gateway, Session, list[dict[str, Any]]]]:
-    """A stored conversation, and what was sent."""
+    """Yield a stored conversation, and what was sent."""
     sent = [*turn(1), *turn(2)]
     with gateway_on(sqlite_url) as gateway:
         session = gateway.open_session()
@@ -140,7 +140,7 @@ def stored(sqlite_url: str) -> Iterator[tuple[Database, Gateway, Session, list[d
 def found(
     stored: tuple[Database, Gateway, Session, list[dict[str, Any]]], *statements: str
 ) -> Findings:
-    """What is found after somebody changed the database behind our back."""
+    """Return what is found after somebody changed the database behind our back."""
     database = stored[0]
     with database.write() as connection:
         for statement in statements:

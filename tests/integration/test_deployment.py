@@ -70,7 +70,7 @@ class Host:
         return self.processes.python("-m", "afterturn.container", *words, env=environment)
 
     def command(self, name: str) -> str:
-        """The service's command with names of its own on this one host."""
+        """Return the service's command with names of its own on this one host."""
         command: str = OURS[name]["command"]
         command = command.replace("--name celery", f"--name {name}")
         command = command.replace("/tmp/beat", str(self.folder / "beat"))
@@ -84,7 +84,7 @@ class Host:
         return self.run(name, ["sh", "-c", self.here(text)])
 
     def here(self, text: str) -> str:
-        """`text` with this host's places in the place of the container's."""
+        """Return `text` with this host's places in the place of the container's."""
         for inside, outside in self.ports.items():
             text = re.sub(rf"(0\.0\.0\.0|127\.0\.0\.1):{inside}\b", f"127.0.0.1:{outside}", text)
         text = text.replace("/run/secrets/", f"{self.folder / 'secrets'}/")

@@ -80,13 +80,14 @@ def state(database: Database, name: str = NAME) -> EndpointState:
 
 
 def in_the_middle_of_a_minute(database: Database) -> Database:
-    """The database at a time when no minute ends soon."""
+    """Return the database at a time when no minute ends soon."""
     now = stored(database).now
     return later(database, MINUTE_MS // 2 - now % MINUTE_MS)
 
 
 def in_a_minute_of_its_own(database: Database) -> Database:
-    """The database in the middle of a minute, one after that in which the endpoint answered."""
+    """Return the database in the middle of a minute, one after that in which the endpoint
+    answered."""
     at = in_the_middle_of_a_minute(database)
     establish(at)
     return later(at, MINUTE_MS)

@@ -36,7 +36,7 @@ def context(database: Database) -> WorkerContext:
 
 @pytest.fixture
 def crowded(database_url: str) -> Iterator[WorkerContext]:
-    """A worker context on a database of its own: to empty a large one takes longer."""
+    """Yield a worker context on a database of its own: to empty a large one takes longer."""
     with migrated(database_url) as database:
         yield shop_on(database)
 
@@ -62,7 +62,8 @@ def enqueue(
             connection.execute(
                 sql(
                     "INSERT INTO jobs (session_key, owner, kind, queue, trigger, run_at,"
-                    " notified_at, created_at, updated_at) SELECT \"key\", owner, :kind, 'turns', 'turn',"
+                    " notified_at, created_at, updated_at)"
+                    " SELECT \"key\", owner, :kind, 'turns', 'turn',"
                     f' "key", {2 if notified else "NULL"}, 1, 1 FROM sessions WHERE owner = :owner'
                     ' ORDER BY "key" RETURNING id'
                 ),

@@ -75,7 +75,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[str]:
-    """A Redis that no other test empties meanwhile."""
+    """Yield a Redis that no other test empties meanwhile."""
     with RedisServer() as server:
         yield server.url
 

@@ -29,7 +29,7 @@ SECRET = "the text of a conversation"
 
 
 def every_method(gateway: Gateway) -> list[Callable[[], object]]:
-    """A call of each method on session `s`, with a text that no error may quote."""
+    """Return a call of each method on session `s`, with a text that no error may quote."""
     said = [{"role": "user", "content": SECRET}, {"role": "assistant", "content": SECRET}]
     return [
         lambda: gateway.open_session("s", title=SECRET, system_prompt=SECRET),
@@ -55,7 +55,8 @@ def fails_soon(call: Callable[[], object]) -> str:
 
 @contextmanager
 def impatient_gateway(url: str, **pragmas: int) -> Iterator[tuple[Gateway, Database]]:
-    """A gateway on SQLite that waits for a lock for a moment only; `pragmas` limit it further."""
+    """Yield a gateway on SQLite that waits for a lock for a moment only; `pragmas` limit it
+    further."""
     with closing(open_database(url)) as database:
 
         @event.listens_for(database.engine, "connect")

@@ -46,7 +46,7 @@ def say(play: Play, session: Session, turns: range) -> None:
 
 @contextmanager
 def scene(database: Database, **compression: Any) -> Iterator[tuple[Play, Session]]:
-    """A session that is over its threshold, and a worker to call."""
+    """Yield a session that is over its threshold, and a worker to call."""
     with playing(url_of(database), **{**DESK, **compression}) as play:
         session = play.gateway.open_session("s", context_window=128_000)
         say(play, session, range(16))
@@ -57,7 +57,7 @@ def scene(database: Database, **compression: Any) -> Iterator[tuple[Play, Sessio
 def failing_scene(
     database: Database, **compression: Any
 ) -> Iterator[tuple[Play, Session, ModelServer]]:
-    """The same with a model that answers nothing but errors."""
+    """Yield the same with a model that answers nothing but errors."""
     with ModelServer() as model:
         model.always(HttpStatus(401))
         summariser = OpenAISummariser(

@@ -34,8 +34,8 @@ NOWHERE = "redis://127.0.0.1:1/0"
 
 @pytest.fixture
 def owner() -> str:
-    """One of his own for each test: the channels of a Redis are the same in all of its databases,
-    and tests run in several processes."""
+    """Return one of his own for each test: the channels of a Redis are the same in all of its
+    databases, and tests run in several processes."""
     return f"owner {uuid.uuid4().hex}"
 
 
@@ -59,7 +59,7 @@ def emit(
 
 @contextmanager
 def listening(gateway: Gateway, **options: Any) -> Iterator[list[Signal]]:
-    """What a thread hears that listens with `options`."""
+    """Yield what a thread hears that listens with `options`."""
     heard: list[Signal] = []
     ended = threading.Event()
     errors: list[Exception] = []

@@ -30,7 +30,7 @@ IDLE: dict[str, Any] = {**SMALL, "idle_compact_after_seconds": 3600.0, "micro_co
 
 @contextmanager
 def later(database: Database, ms: int, **settings: Any) -> Iterator[Play]:
-    """A process that starts `ms` milliseconds from now."""
+    """Yield a process that starts `ms` milliseconds from now."""
     with playing(url_of(database), offset_ms=ms, **{**IDLE, **settings}) as play:
         yield play
 

@@ -59,7 +59,7 @@ def stored(database: Database, session_id: str) -> StoredSession:
 
 
 def view(database: Database, session_id: str) -> list[Any]:
-    """The contents of the live view; a marker as its summary."""
+    """Return the contents of the live view; a marker as its summary."""
     rows = stored(database, session_id).view()
     return [row.summary if row.message is None else row.message["content"] for row in rows]
 

@@ -44,7 +44,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def environment(home: Path, more: Mapping[str, str]) -> dict[str, str]:
-    """Nothing of the developer's or the project's, but how pip reaches an index."""
+    """Return nothing of the developer's or the project's, but how pip reaches an index."""
     kept = {
         name: value
         for name, value in clean_environment().items()
@@ -88,7 +88,8 @@ def test_the_program_starts_from_the_wheels_files_alone(wheel: Path, tmp_path: P
 
 @pytest.fixture
 def installed(wheel: Path, tmp_path: Path) -> Path:
-    """The programs of an environment that holds the wheel and what it requires, and no more."""
+    """Return the programs of an environment that holds the wheel and what it requires, and no
+    more."""
     folder = tmp_path / "environment"
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     pins = tmp_path / "pins.txt"

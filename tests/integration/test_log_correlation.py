@@ -29,7 +29,7 @@ COMPRESSION: dict[str, Any] = {
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
-    """Every line of ours so far, each with fields that are documented."""
+    """Return every line of ours so far, each with fields that are documented."""
     found = [json.loads(JsonLines().format(one)) for one in caplog.records]
     ours = [line for line in found if "event" in line]
     for line in ours:

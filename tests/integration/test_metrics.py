@@ -76,7 +76,7 @@ def scraped(database: Database, broker_url: str | None = None) -> dict[str, dict
 
 @pytest.fixture
 def session(database: Database) -> StoredSession:
-    """A session with tries of every kind."""
+    """Return a session with tries of every kind."""
     session = StoredSession.create(database, model="gpt", context_window=100_000)
     session.append([user("question"), assistant("answer " * 4000)])
     record(

@@ -86,7 +86,7 @@ def absorb_at_one_go(database: Database, session: Session, *, start: int, end: i
 
 
 def costs_in_steady_state(play: Play, session: Session) -> list[Cost]:
-    """What each of some further turns of one size costs; every one makes one pass due."""
+    """Return what each of some further turns of one size costs; every one makes one pass due."""
     costs = []
     for number in range(2000, 2000 + 8 + MEASURED_TURNS):
         with counted(play.database) as finalize:
@@ -140,7 +140,8 @@ def test_a_pass_writes_the_same_rows_by_the_same_statements_at_200_and_at_20000_
 
 
 def noted(database: Database, messages: int) -> int:
-    """How many rows a trigger writes for the search index, where the driver counts them in."""
+    """Return how many rows a trigger writes for the search index, where the driver counts them
+    in."""
     return messages if database.dialect == "sqlite" else 0
 
 

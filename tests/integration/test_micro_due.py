@@ -55,7 +55,8 @@ def test_what_the_count_rules_out_in_real_sessions_their_rows_rule_out_too(
 
 
 def left_undone(play: Play, session: Session) -> bool:
-    """Whether a pass is due that the next turn would not have found for a reason of its own."""
+    """Return whether a pass is due that the next turn would not have found for a reason of its
+    own."""
     settings = play.context.settings.current().compression
     with play.database.read() as connection:
         state = read_state(connection, play.database, session.key)
@@ -94,7 +95,8 @@ def least(play: Play, session: Session) -> int:
 
 
 def stuck(play: Play) -> Session:
-    """A session with something absorbed whose tail is overfull with what cannot be absorbed."""
+    """Return a session with something absorbed whose tail is overfull with what cannot be
+    absorbed."""
     session = play.gateway.open_session(context_window=1_000_000)
     for _ in range(30):
         say(play, session, 60)

@@ -113,7 +113,7 @@ def asking(model: ModelServer, **limits: Any) -> Iterator[OpenAISummariser]:
 
 @contextmanager
 def desk(url: str, model: ModelServer) -> Iterator[tuple[Play, Session]]:
-    """A session of sixteen turns whose oldest exchanges are due."""
+    """Yield a session of sixteen turns whose oldest exchanges are due."""
     with (
         asking(model) as summariser,
         playing(
@@ -153,7 +153,7 @@ def cursor(play: Play, session: Session) -> int:
 
 
 def failures(results: list[PassResult]) -> list[tuple[Outcome, ErrorClass | None, int]]:
-    """What failed, why, and how long the job waits."""
+    """Return what failed, why, and how long the job waits."""
     return [(one.outcome, one.error_class, one.delay_ms) for one in results]
 
 
@@ -237,7 +237,7 @@ def test_an_outage_is_over_when_the_model_answers_be_it_badly(sqlite_url: str, t
 
 
 def outages(play: Play, session: Session) -> int:
-    """How many tries in a row found the endpoint down."""
+    """Return how many tries in a row found the endpoint down."""
     with play.database.read() as connection:
         held = guards.read_all(connection, play.database, session.key).get(
             GuardName.ENDPOINT_FAILURES
@@ -246,7 +246,7 @@ def outages(play: Play, session: Session) -> int:
 
 
 def behind_the_gate(play: Play, *models: ModelServer) -> FollowingSummariser:
-    """What a worker asks that is configured with a model on each server."""
+    """Return what a worker asks that is configured with a model on each server."""
     first, *rest = [
         {"model": f"model-{number}", "base_url": model.base_url}
         for number, model in enumerate(models, 1)

@@ -164,7 +164,8 @@ def test_a_rewind_at_any_turn_gives_the_view_that_the_session_would_have_had(
 def _without_what_reaches(
     play: Play, session: Session, watch: Watch, cut: int
 ) -> list[tuple[Any, ...]]:
-    """The view up to `cut` with only those passes that were made before any reached past it."""
+    """Return the view up to `cut` with only those passes that were made before any reached past
+    it."""
     made = play.rows(
         "SELECT last_position FROM summaries WHERE session_key = :key ORDER BY id", key=session.key
     )

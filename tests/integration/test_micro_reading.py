@@ -19,7 +19,7 @@ SETTINGS: dict[str, Any] = {"protect_last_n": 8, "threshold_tokens": 4000}
 
 
 def decide(play: Play, session: Session) -> tuple[NothingDue | None, int]:
-    """What is decided of the session, and by how many statements."""
+    """Return what is decided of the session, and by how many statements."""
     settings = play.context.settings.current().compression
     with counted(play.database) as work, play.database.read() as connection:
         found = why_nothing_due(

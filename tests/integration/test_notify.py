@@ -33,13 +33,13 @@ CLOSED_SECONDS = 5.0
 
 @pytest.fixture
 def database(sqlite_url: str) -> Iterator[Database]:
-    """A file of the test's own; what is published is the same on both databases."""
+    """Yield a file of the test's own; what is published is the same on both databases."""
     with migrated(sqlite_url) as opened:
         yield opened
 
 
 def queued(url: str, queue: str) -> list[dict[str, Any]]:
-    """The messages that wait in a queue, oldest first."""
+    """Return the messages that wait in a queue, oldest first."""
     with redis.Redis.from_url(url) as client:
         return [json.loads(text) for text in client.lrange(queue, 0, -1)][::-1]
 

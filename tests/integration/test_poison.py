@@ -53,7 +53,7 @@ def test_a_job_that_kills_its_process_is_dead_after_three_starts_and_is_not_star
 
 
 def has_begun(database: Database, times: int) -> bool:
-    """Whether the job was begun that often: every claim has a new fence."""
+    """Return whether the job was begun that often: every claim has a new fence."""
     return rows_of(database, FENCE) == [(times,)]
 
 

@@ -122,7 +122,7 @@ def test_the_job_has_its_own_queue_and_task(sqlite_url: str) -> None:
 
 
 def freeable_tokens(nothing: PassResult) -> int:
-    """How much could have been freed, as the reason says."""
+    """Return how much could have been freed, as the reason says."""
     found = re.fullmatch(r"only ([\d,]+) tokens could be freed", nothing.reason)
     assert found is not None
     return int(found[1].replace(",", ""))

@@ -34,7 +34,7 @@ SETTINGS: dict[str, Any] = {
 
 
 def joined(name: str) -> Iterator[tuple[str, list[ChatDict]]]:
-    """The sessions of a file, as many together as it takes to cross the trigger twice."""
+    """Yield the sessions of a file, as many together as it takes to cross the trigger twice."""
     messages: list[ChatDict] = []
     tokens = 0
     first = ""

@@ -79,7 +79,7 @@ def work_off(context: WorkerContext) -> None:
 
 
 def bulk_passes(database: Database) -> dict[int, int]:
-    """How often each session was compacted by bulk work."""
+    """Return how often each session was compacted by bulk work."""
     return dict(
         rows_of(
             database,

@@ -35,7 +35,7 @@ NUMBERS = (
 
 
 def forget_after(database: Database, days: float, **settings: Any) -> Deleted:
-    """What is forgotten that many days from now."""
+    """Return what is forgotten that many days from now."""
     found = Settings(database_url=url_of(database), retention=RetentionSettings(**settings))
     at = later(database, int(days * DAY))
     return delete_expired(WorkerContext(at, SettingsSource.fixed(found), LocalSummariser()))
@@ -48,7 +48,7 @@ def left(database: Database, table: str) -> int:
 
 @pytest.fixture
 def session(database: Database) -> StoredSession:
-    """A session with some of everything."""
+    """Return a session with some of everything."""
     session = StoredSession.create(database)
     session.append([user("question"), assistant("a"), assistant("b")])
     session.absorb([row for row in session.view() if row.role == "assistant"], "summary")

@@ -42,7 +42,7 @@ def app() -> Any:
 
 
 def taken(database: Database) -> dict[str, int]:
-    """How many ticks of each schedule were taken."""
+    """Return how many ticks of each schedule were taken."""
     query = "SELECT schedule, count(*) FROM schedule_slots GROUP BY schedule"
     return {str(row[0]): int(row[1]) for row in rows_of(database, query)}
 

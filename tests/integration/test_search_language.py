@@ -92,7 +92,7 @@ FINDS: tuple[tuple[str, set[int | str]], ...] = (
 
 @pytest.fixture
 def filled(database: Database) -> StoredSession:
-    """A session of `TEXTS` that nobody has indexed yet."""
+    """Return a session of `TEXTS` that nobody has indexed yet."""
     session = StoredSession.create(database)
     session.append(said(TEXTS))
     return session

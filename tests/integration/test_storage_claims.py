@@ -117,7 +117,7 @@ def test_a_claim_that_waited_takes_nothing_from_a_queue_that_was_paused_meanwhil
 
 
 def waits_for_a_lock(database: Database, beginning: str) -> bool:
-    """Whether a statement that begins so waits for somebody else's transaction."""
+    """Return whether a statement that begins so waits for somebody else's transaction."""
     query = text(
         "SELECT 1 FROM pg_stat_activity WHERE datname = current_database()"
         " AND wait_event_type = 'Lock' AND query LIKE :beginning"

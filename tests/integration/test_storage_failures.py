@@ -33,7 +33,7 @@ def within(seconds: float) -> Iterator[None]:
 
 
 def whole_text(error: BaseException) -> str:
-    """What a log would show of an error: its own text and that of all that led to it."""
+    """Return what a log would show of an error: its own text and that of all that led to it."""
     return "".join(traceback.format_exception(error))
 
 

@@ -70,7 +70,7 @@ print(migrate.current(database), flush=True)
 
 @pytest.fixture
 def later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A version of the program whose newest revision is `later`."""
+    """Return a version of the program whose newest revision is `later`."""
     folder = tmp_path / "migrations"
     shutil.copytree(Path(migrate.__file__).parent / "migrations", folder)
     (folder / "versions" / "later.py").write_text(LATER % migrate.head())
@@ -80,7 +80,7 @@ def later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.fixture
 def empty(database_url: str) -> Database:
-    """An open database without tables."""
+    """Return an open database without tables."""
     return open_database(database_url)
 
 

@@ -141,7 +141,7 @@ LONG_PAST = (
 def database(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Database]:
-    """A database with a long past, its statistics up to date."""
+    """Yield a database with a long past, its statistics up to date."""
     with ExitStack() as stack:
         if request.param == "sqlite":
             url = f"sqlite:///{tmp_path_factory.mktemp('plans') / 'afterturn.db'}"

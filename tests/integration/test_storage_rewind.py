@@ -39,7 +39,7 @@ def absorb(session: StoredSession, *turns: int) -> None:
 
 
 def shape(session: StoredSession) -> dict[str, Any]:
-    """What of a session does not depend on how it came about."""
+    """Return what of a session does not depend on how it came about."""
     with session.database.read() as connection:
         everything = messages.read_everything(connection, session.key)
     views = [

@@ -34,7 +34,7 @@ def find_chat(database: Database, owner: str = "o", **other: str) -> SessionReco
 
 
 def get_or_create(database: Database, session_id: str, **facts: Any) -> SessionRecord:
-    """What a gateway does to open a session: look, make it, or look again."""
+    """Return what a gateway does to open a session: look, make it, or look again."""
     while True:
         with database.write() as connection:
             if "chat_id" in facts:

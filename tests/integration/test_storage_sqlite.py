@@ -23,7 +23,7 @@ from tests.stored_session import StoredSession
 
 @pytest.fixture
 def database(sqlite_url: str) -> Iterator[Database]:
-    """A file of the test's own, its tables made."""
+    """Yield a file of the test's own, its tables made."""
     opened = open_database(sqlite_url)
     migrate.ensure(opened)
     yield opened
@@ -32,7 +32,7 @@ def database(sqlite_url: str) -> Iterator[Database]:
 
 @contextmanager
 def somebody_else_writing(database: Database) -> Iterator[sqlite3.Connection]:
-    """A connection of another program that holds the write lock."""
+    """Yield a connection of another program that holds the write lock."""
     other = sqlite3.connect(str(database.engine.url.database), isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     other.execute("UPDATE sessions SET turns = turns")

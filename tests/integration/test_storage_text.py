@@ -44,7 +44,7 @@ def drafts_of(chat: list[dict[str, Any]]) -> list[Draft]:
 
 
 def stored(database: Database, chat: list[dict[str, Any]]) -> list[Any]:
-    """What comes back of `chat` after it was stored in a session of its own."""
+    """Return what comes back of `chat` after it was stored in a session of its own."""
     key = StoredSession.create(database, uuid4().hex).key
     with database.write() as connection:
         messages.append(connection, key, drafts_of(chat), first_position=0, at=0)

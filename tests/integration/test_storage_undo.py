@@ -31,9 +31,9 @@ def session(database: Database) -> StoredSession:
 
 
 def state(session: StoredSession) -> dict[str, Any]:
-    """All that an undo has to bring back: rows with their flags and links, summaries, cursor,
-    counters. What it leaves behind, withdrawn markers and undone summaries, is left out, and so
-    is what only ever grows."""
+    """Return all that an undo has to bring back: rows with their flags and links, summaries,
+    cursor, counters. What it leaves behind, withdrawn markers and undone summaries, is left out,
+    and so is what only ever grows."""
     tables = dump(session.database)
     return {
         "messages": [row for row in tables["messages"] if row["active"] or row["compacted"]],
@@ -47,7 +47,7 @@ def state(session: StoredSession) -> dict[str, Any]:
 
 
 def exchange(session: StoredSession, number: int) -> list[Row]:
-    """The agent's live rows of a turn."""
+    """Return the agent's live rows of a turn."""
     view = session.view()
     opens = [row.position for row in view if row.opens_turn] + [view[-1].position + 1]
     return [

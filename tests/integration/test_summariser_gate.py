@@ -87,7 +87,7 @@ def chain(*servers: ModelServer, **more: Any) -> dict[str, Any]:
 def worker(
     database: Database, block: dict[str, Any], *, offset_ms: int = 0, **compression: Any
 ) -> Iterator[FollowingSummariser]:
-    """What a process of its own asks, `offset_ms` from now."""
+    """Yield what a process of its own asks, `offset_ms` from now."""
     settings = Settings.model_validate(
         {"auxiliary": {"compression": block}, "compression": compression}
     )
@@ -111,7 +111,7 @@ def failure(summariser: FollowingSummariser, request: SummaryRequest = REQUEST) 
 
 
 def job(summariser: FollowingSummariser) -> list[SummariserError]:
-    """A job's attempts to get a summary, as long as anybody is asked."""
+    """Return a job's attempts to get a summary, as long as anybody is asked."""
     errors: list[SummariserError] = []
     while len(errors) < ATTEMPTS:
         errors.append(failure(summariser))
@@ -121,7 +121,7 @@ def job(summariser: FollowingSummariser) -> list[SummariserError]:
 
 
 def asked(summariser: FollowingSummariser) -> SummariserError | None:
-    """Why no answer came; None where one did."""
+    """Return why no answer came; None where one did."""
     try:
         answer(summariser)
     except SummariserError as error:
@@ -130,12 +130,12 @@ def asked(summariser: FollowingSummariser) -> SummariserError | None:
 
 
 def first_of(calls: Sequence[Future[Result]], count: int) -> list[Result]:
-    """The results of the `count` calls that end first."""
+    """Return the results of the `count` calls that end first."""
     return [call.result() for call in islice(as_completed(calls, timeout=30), count)]
 
 
 def states(database: Database) -> dict[str, EndpointState]:
-    """What is stored, by the number of the model."""
+    """Return what is stored, by the number of the model."""
     with database.read() as connection:
         found = endpoints.states(connection, database)
     return {one.name.partition(" at ")[0]: one for one in found}
@@ -490,7 +490,7 @@ def test_a_probe_holds_its_place_as_long_as_its_call_may_take(
 
 
 def middle_of_a_minute(database: Database) -> Database:
-    """The database at a time when no minute ends soon."""
+    """Return the database at a time when no minute ends soon."""
     with database.write() as connection:
         now = endpoints.lock(connection, database, "clock at hand").now
     return later(database, MINUTE_MS // 2 - now % MINUTE_MS)

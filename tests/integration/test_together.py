@@ -56,7 +56,7 @@ def worked(context: WorkerContext, job: int) -> Worked:
 
 
 def states(play: Play) -> list[str]:
-    """The state of each turn job, in the order in which they were made."""
+    """Return the state of each turn job, in the order in which they were made."""
     query = "SELECT state FROM jobs WHERE kind = 'turn' ORDER BY id"
     return list(map(itemgetter(0), rows_of(play.database, query)))
 

@@ -44,7 +44,7 @@ class Collector:
     raw: list[bytes] = field(default_factory=list)
 
     def spans(self) -> list[dict[str, Any]]:
-        """Every span so far, with the name of its service."""
+        """Return every span so far, with the name of its service."""
         from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
             ExportTraceServiceRequest,
         )

@@ -95,7 +95,7 @@ def wait_until_quiet(database: Database, seconds: float = 60.0) -> None:
 
 @pytest.fixture(scope="module")
 def sequential(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """What the same turns come to in one process, each worked off before the next comes."""
+    """Return what the same turns come to in one process, each worked off before the next comes."""
     url = f"sqlite:///{tmp_path_factory.mktemp('sequential') / 'afterturn.db'}"
     with playing(url, **COMPRESSION) as play:
         found = {}

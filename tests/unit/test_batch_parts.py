@@ -20,7 +20,7 @@ ROOMS = (1_000, 4_000, 20_000)
 
 
 def size(rows: Sequence[Row]) -> int:
-    """Characters that rows take in a prompt of their own."""
+    """Return characters that rows take in a prompt of their own."""
     return passages_size(passages(rows))
 
 
@@ -76,7 +76,7 @@ def test_nothing_is_no_part() -> None:
 
 
 def inseparable(part: Sequence[Row]) -> bool:
-    """Whether no cut inside keeps every tool group whole."""
+    """Return whether no cut inside keeps every tool group whole."""
     inside = {i for one in tool_groups(part) for i in range(one.call + 1, one.last + 1)}
     return inside == set(range(1, len(part)))
 

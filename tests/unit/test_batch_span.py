@@ -33,7 +33,7 @@ ENTERING = {
 
 
 def desk(turns: int = 16, **last: Any) -> list[Row]:
-    """Rows of the airline desk; `last` is how its last turn is made."""
+    """Return rows of the airline desk; `last` is how its last turn is made."""
     made = [turn(number) for number in range(turns - 1)] + [turn(turns - 1, **last)]
     return rows_of([message for one in made for message in one])
 

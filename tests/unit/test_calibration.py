@@ -42,8 +42,8 @@ def taught(
     wrong: float = 0.0,
     begun: Calibration | None = None,
 ) -> Calibration:
-    """What the reports of a session teach. Each is off by up to `noise` of itself; a share of
-    `wrong` counts half, twice or three times as much."""
+    """Return what the reports of a session teach. Each is off by up to `noise` of itself; a share
+    of `wrong` counts half, twice or three times as much."""
     learned = begun or Calibration()
     for view in views(rng):
         counted = (additive + ratio * view) * (1 + rng.uniform(-noise, noise))
@@ -54,7 +54,8 @@ def taught(
 
 
 def farthest_off(learned: Calibration, additive: int, ratio: float) -> float:
-    """The largest error of an estimate over the sizes that the view has between compactions."""
+    """Return the largest error of an estimate over the sizes that the view has between
+    compactions."""
     return max(
         abs(learned.estimate(view) / (additive + ratio * view) - 1)
         for view in range(int(LARGEST_VIEW * KEPT), LARGEST_VIEW, 1_000)

@@ -57,7 +57,7 @@ FIELDS: Fields[Thing] = (
 
 
 def shown(monkeypatch: pytest.MonkeyPatch, columns: str | None, things: list[Thing]) -> list[str]:
-    """A table of things as a pipe gets it, where COLUMNS says `columns`."""
+    """Return a table of things as a pipe gets it, where COLUMNS says `columns`."""
     if columns is None:
         monkeypatch.delenv("COLUMNS", raising=False)
     else:

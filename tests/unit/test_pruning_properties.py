@@ -32,7 +32,7 @@ ERROR = "PermissionError: may not touch"
 
 
 def outputs() -> st.SearchStrategy[Any]:
-    """What tools give: much of it long, some of it twice, some of it wrong."""
+    """Return what tools give: much of it long, some of it twice, some of it wrong."""
     long = st.sampled_from(
         (
             "line of a log\n" * 60,
@@ -70,7 +70,8 @@ def arguments() -> st.SearchStrategy[str]:
 
 @st.composite
 def tool_sessions(draw: st.DrawFn) -> Transcript:
-    """Sessions of much tool use: parallel calls, ids that recur, answers missing or twice."""
+    """Return sessions of much tool use: parallel calls, ids that recur, answers missing or
+    twice."""
     lines: list[ChatDict] = []
     for turn in range(draw(st.integers(1, 4))):
         lines.append({"role": "user", "content": f"request {turn}"})
@@ -103,7 +104,7 @@ def old(rows: list[Row]) -> frozenset[int]:
 
 
 def is_valid(view: RenderedView, dialect: Dialect) -> bool:
-    """Some providers take no images in results, whatever is done to them."""
+    """Return some providers take no images in results, whatever is done to them."""
     try:
         check_view(view, dialect)
     except AssertionError:

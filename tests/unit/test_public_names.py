@@ -68,7 +68,7 @@ def loaded_after(program: str) -> frozenset[str]:
 
 
 def every_error() -> list[type[BaseException]]:
-    """Every exception class that the three lower packages define."""
+    """Return every exception class that the three lower packages define."""
     found: dict[str, type[BaseException]] = {}
     for package in (storage, workers, producers):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):

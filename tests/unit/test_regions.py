@@ -24,7 +24,8 @@ def rules(*, first: int = 3, last: int = 20, users: int = 1, budget: int = 1000)
 
 
 def rows(*specs: str, tokens: int = 10) -> list[Row]:
-    """Rows from `sys`, `user`, `asst`, `call:ID`, `tool:ID`, `marker`; ` x500` sets tokens."""
+    """Return rows from `sys`, `user`, `asst`, `call:ID`, `tool:ID`, `marker`; ` x500` sets
+    tokens."""
     made = []
     for position, spec in enumerate(specs):
         word, _, size = spec.partition(" x")

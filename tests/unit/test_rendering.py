@@ -21,7 +21,7 @@ from workers.rendering.calls import STUB_RESULT
 
 
 def user_texts(messages: Sequence[dict[str, Any]]) -> list[str]:
-    """Every text that user messages show, part by part."""
+    """Return every text that user messages show, part by part."""
     contents = [m["content"] for m in messages if m["role"] == "user"]
     return [
         piece
@@ -35,7 +35,8 @@ def _texts(parts: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def newest_request(rows: Sequence[Row]) -> ChatDict | None:
-    """The newest real user message as it must be shown: without the results that it holds."""
+    """Return the newest real user message as it must be shown: without the results that it
+    holds."""
     newest = next((row.message for row in reversed(rows) if row.opens_turn), None)
     if newest is None or isinstance(newest["content"], str):
         return dict(newest) if newest else None

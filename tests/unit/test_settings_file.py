@@ -29,7 +29,7 @@ Write = Callable[[str], Path]
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The user's directories, away from those of whoever runs the tests."""
+    """Return the user's directories, away from those of whoever runs the tests."""
     monkeypatch.setattr("platformdirs.user_config_path", lambda *_, **__: tmp_path / "config")
     monkeypatch.setattr("platformdirs.user_data_path", lambda *_, **__: tmp_path / "share")
     return tmp_path
@@ -48,7 +48,7 @@ def write(tmp_path: Path) -> Write:
 
 
 def _problem(path: Path, environ: dict[str, str] | None = None) -> str:
-    """The only problem of the file, as shown."""
+    """Return the only problem of the file, as shown."""
     with pytest.raises(SettingsError) as caught:
         load_settings(path, environ or {})
     (problem,) = caught.value.problems

@@ -123,7 +123,7 @@ class _Bundle:
 
 
 def _bundles(groups: Sequence[ToolGroup]) -> dict[int, _Bundle]:
-    """The tool groups by their rows; groups that share a row are one bundle."""
+    """Return the tool groups by their rows; groups that share a row are one bundle."""
     bundles: dict[int, _Bundle] = {}
     for group in groups:
         shared = {bundles[i] for i in group.members if i in bundles}
@@ -151,8 +151,8 @@ def _exchange(
     *,
     cut_off: bool,
 ) -> Exchange:
-    """What may be absorbed of a turn. Where the rows were `cut_off`, a group that waits for a
-    result may only wait for rows that were not read, so nothing from there on is taken."""
+    """Return what may be absorbed of a turn. Where the rows were `cut_off`, a group that waits for
+    a result may only wait for rows that were not read, so nothing from there on is taken."""
     taken: list[Unit] = []
     end = rows[segment[0]].position + 1
     seen: set[int] = set()

@@ -27,7 +27,7 @@ class Frame:
         return f"{self.opening}{_GAP}{summary}{_GAP}{self.closing}"
 
     def take_off(self, text: str) -> str | None:
-        """The summary inside `text`, or None when `text` does not wear this frame."""
+        """Return the summary inside `text`, or None when `text` does not wear this frame."""
         before, after = self.opening + _GAP, _GAP + self.closing
         if len(text) < len(before) + len(after):
             return None
@@ -79,5 +79,5 @@ def is_marker_text(text: str) -> bool:
 
 @cache
 def frame_tokens() -> int:
-    """What a marker costs beyond the text of its summary, as a message of its own (§3)."""
+    """Return what a marker costs beyond the text of its summary, as a message of its own (§3)."""
     return MESSAGE_TOKENS + estimate_text(frame(""))

@@ -160,7 +160,7 @@ def _check_calls(message: Mapping[Any, Any], refuse: Any) -> None:
 
 
 def _lossy(value: Any, path: str = "", depth: int = 0) -> tuple[str, str] | None:  # noqa: PLR0911 - one per type
-    """Where JSON would not give back what it was given, if anywhere."""
+    """Return where JSON would not give back what it was given, if anywhere."""
     if depth > _MAX_DEPTH:
         return (path[:40], f"is nested more than {_MAX_DEPTH} levels deep")
     match value:

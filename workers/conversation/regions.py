@@ -79,7 +79,8 @@ def find_regions(
 
 
 def _from_held_to_held(groups: Sequence[ToolGroup]) -> Iterator[ToolGroup]:
-    """Every group, forth and back: a row that answers calls of two groups ties them together."""
+    """Yield every group, forth and back: a row that answers calls of two groups ties them
+    together."""
     yield from groups
     yield from reversed(groups)
     yield from groups
@@ -183,7 +184,7 @@ def _uncut_tail(groups: Sequence[ToolGroup], rows: Sequence[Row], first: int, st
 
 
 def _local_end(rows: Sequence[Row], group: ToolGroup) -> int:
-    """The last member of a group before the next request."""
+    """Return the last member of a group before the next request."""
     failpoint = group.call
     for i in group.results:
         if _request_between(rows, group.call, i):

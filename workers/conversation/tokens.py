@@ -48,7 +48,7 @@ def _ascii_class(code: int) -> str:
 
 
 def _block_class(high_byte: int) -> str:
-    """The kind of the 256 characters whose UTF-16 code starts with `high_byte`."""
+    """Return the kind of the 256 characters whose UTF-16 code starts with `high_byte`."""
     if high_byte == 0x00:
         return "l"
     if 0x20 <= high_byte <= 0x2B:
@@ -177,8 +177,8 @@ def count_tries(database: Database) -> int:
 
 
 def current(connection: Connection) -> tuple[Counter[Series], int]:
-    """Every figure up to now, and how many tries of it are not in the totals yet. Each try counts
-    once, in whichever transaction it became one of the totals."""
+    """Return every figure up to now, and how many tries of it are not in the totals yet. Each try
+    counts once, in whichever transaction it became one of the totals."""
     counted, mark = measures.read(connection)
     left = measures.uncounted(connection, after=mark)
     return Counter(counted) + tally(left), len(left)

@@ -107,7 +107,8 @@ def is_system(row: Row) -> bool:
 
 
 def is_kept_by_micro(row: Row) -> bool:
-    """Rows that micro-compaction never absorbs: what a person wrote, system text, markers."""
+    """Return rows that micro-compaction never absorbs: what a person wrote, system text,
+    markers."""
     return (
         row.kind.is_marker
         or is_system(row)

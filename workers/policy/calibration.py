@@ -82,7 +82,7 @@ class Calibration:
         return json.dumps(asdict(self))
 
     def estimate(self, live_tokens: int) -> int:
-        """What the provider would count for a view that we estimate at `live_tokens`."""
+        """Return what the provider would count for a view that we estimate at `live_tokens`."""
         return self.additive + round(self.ratio * live_tokens)
 
     def updated(self, view_tokens: int, prompt_tokens: int, *, window: int) -> Self:
@@ -150,7 +150,8 @@ def _within(window: int, additive: float) -> int:
 
 
 def _pull(doubt: Doubt, view_tokens: int) -> tuple[float, float, float]:
-    """How much of a surprise at a view of that size is due to each part, and its variance."""
+    """Return how much of a surprise at a view of that size is due to each part, and its
+    variance."""
     additive, both, ratio = doubt
     of_additive = additive + both * view_tokens
     of_ratio = both + ratio * view_tokens
@@ -158,7 +159,7 @@ def _pull(doubt: Doubt, view_tokens: int) -> tuple[float, float, float]:
 
 
 def _less(doubt: Doubt, pull_additive: float, pull_ratio: float, variance: float) -> Doubt:
-    """The doubt that is left after a report; never none, however it is rounded."""
+    """Return the doubt that is left after a report; never none, however it is rounded."""
     additive, both, ratio = doubt
     return (
         max(additive - pull_additive**2 / variance, _LEAST_DOUBT),
@@ -178,7 +179,7 @@ def _doubt(stored: object) -> Doubt:
 
 
 def counted_prompt(report: Report) -> int | None:
-    """Tokens of the prompt as the provider counted them.
+    """Return tokens of the prompt as the provider counted them.
 
     None where that is not told, and where another revision of the view was sent than the one that
     was stored when the report came: then our estimate is of another view.
@@ -194,14 +195,15 @@ def counted_prompt(report: Report) -> int | None:
 
 
 def current_prompt(report: Report, session: SessionRecord) -> int | None:
-    """The same, where the session's view has not been changed since: only then it triggers."""
+    """Return the same, where the session's view has not been changed since: only then it
+    triggers."""
     return counted_prompt(report) if report.revision == session.revision else None
 
 
 def recalibrated(
     report: Report, session: SessionRecord, settings: CompressionSettings
 ) -> Calibration | None:
-    """The session's calibration with the report taken in; None where it teaches nothing.
+    """Return the session's calibration with the report taken in; None where it teaches nothing.
 
     Where somebody else compacts, what was counted is not the view that we know of.
     A view that was compacted after its report is still one that was sent and counted. But the

@@ -18,7 +18,7 @@ class RetryPolicy:
     longest_seconds: float = 600.0
 
     def delay_ms(self, failures: int, retry_after: float | None, rng: Random) -> int:
-        """Milliseconds to wait after the `failures`-th failure in a row (1 is the first).
+        """Return milliseconds to wait after the `failures`-th failure in a row (1 is the first).
 
         What the endpoint asked for (`retry_after`, seconds) is honoured up to the longest wait.
         """

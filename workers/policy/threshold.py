@@ -83,7 +83,7 @@ def threshold_tokens(
 
 
 def reasons_first(model: str) -> bool:
-    """Whether `model` reasons before it answers, as far as its name tells (ENGINE.md §4)."""
+    """Return whether `model` reasons before it answers, as far as its name tells (ENGINE.md §4)."""
     return any(stands_alone(key, model.casefold()) for key in _REASONING)
 
 
@@ -133,7 +133,7 @@ class ManagedBy(StrEnum):
 
 
 def managed_by(session: SessionRecord, settings: CompressionSettings) -> ManagedBy | None:
-    """Who compacts the session instead of us, now.
+    """Return who compacts the session instead of us, now.
 
     OpenAI does so only while it is configured and for models that have it, whatever the session
     was opened with. What a newer version wrote there counts as nobody.
@@ -148,7 +148,8 @@ def managed_by(session: SessionRecord, settings: CompressionSettings) -> Managed
 
 
 def openai_compacts(model: str, settings: CompressionSettings) -> bool:
-    """Whether compaction on OpenAI's side is configured and `model` has it: the GPT-5.6 family."""
+    """Return whether compaction on OpenAI's side is configured and `model` has it: the GPT-5.6
+    family."""
     return settings.codex_responses_native and any(
         stands_alone(family, model.casefold()) for family in _COMPACTED_BY_OPENAI
     )
@@ -168,7 +169,7 @@ LEAST_SERVER_THRESHOLD = 1_000
 
 
 def session_window(session: SessionRecord) -> int:
-    """The session's context window in tokens, the reserve for answers included.
+    """Return the session's context window in tokens, the reserve for answers included.
 
     A smaller one that the provider told of in an error goes before the gateway's.
     """
@@ -177,12 +178,12 @@ def session_window(session: SessionRecord) -> int:
 
 
 def usable_window(session: SessionRecord) -> int:
-    """The part of the window that a request may fill: the `window` of ENGINE.md §4."""
+    """Return the part of the window that a request may fill: the `window` of ENGINE.md §4."""
     return session_window(session) - _reserve(session)
 
 
 def session_threshold(session: SessionRecord, settings: CompressionSettings) -> Threshold:
-    """The session's threshold (ENGINE.md §4). Raises `NoUsableWindowError`."""
+    """Return the session's threshold (ENGINE.md §4). Raises `NoUsableWindowError`."""
     return threshold_tokens(
         context_window=session_window(session),
         model=session.model,
@@ -192,7 +193,7 @@ def session_threshold(session: SessionRecord, settings: CompressionSettings) -> 
 
 
 def hygiene_limit(session: SessionRecord, threshold: Threshold) -> int:
-    """Tokens at which a session is compacted before its next request is made (ENGINE.md §9,
+    """Return tokens at which a session is compacted before its next request is made (ENGINE.md §9,
     row 3): 85 % of the usable window, or the threshold where that is higher."""
     return max(int(usable_window(session) * HYGIENE_RATIO), threshold.tokens)
 
@@ -200,7 +201,7 @@ def hygiene_limit(session: SessionRecord, threshold: Threshold) -> int:
 def server_threshold(
     session: SessionRecord, threshold: Threshold, settings: CompressionSettings
 ) -> int | None:
-    """The threshold that OpenAI is told to compact at on its side (ENGINE.md §9, row 18).
+    """Return the threshold that OpenAI is told to compact at on its side (ENGINE.md §9, row 18).
 
     It lies below ours, so that the server fires first. None where that is not configured, where
     the model does not have it, and where ours leaves no room below.
@@ -214,7 +215,7 @@ def server_threshold(
 
 
 def region_rules(threshold: Threshold, settings: CompressionSettings) -> RegionRules:
-    """What head and tail of a session with that threshold hold (ENGINE.md §5)."""
+    """Return what head and tail of a session with that threshold hold (ENGINE.md §5)."""
     return RegionRules(
         protect_first_n=settings.protect_first_n,
         protect_last_n=settings.protect_last_n,
@@ -224,7 +225,7 @@ def region_rules(threshold: Threshold, settings: CompressionSettings) -> RegionR
 
 
 def _reserve(session: SessionRecord) -> int:
-    """What of the window is kept for answers, in tokens.
+    """Return what of the window is kept for answers, in tokens.
 
     A reserve was chosen for the gateway's window. Of a much smaller one that the provider told of
     it might leave nothing, and the session could never be compacted.

@@ -84,7 +84,8 @@ class Findings:
     error: str = ""
 
     def told(self, *, begins: str = "") -> str:
-        """The facts as words. `begins` is the output, where its first words are to be told."""
+        """Return the facts as words. `begins` is the output, where its first words are to be
+        told."""
         parts = [counted(self.lines, "line"), counted(self.characters, "character"), *self.facts]
         told = ", ".join(parts)
         if self.error:
@@ -119,8 +120,9 @@ def _findings(text: str, *, logs: bool, failed: bool) -> Findings:
 
 
 def trouble(text: str, *, logs: bool = True) -> str:
-    """The first lines that tell of an error, "" where none does. Of a Python traceback it is the
-    one that names the exception. Of what is no log, only lines that begin with an error count."""
+    """Return the first lines that tell of an error, "" where none does. Of a Python traceback it is
+    the one that names the exception. Of what is no log, only lines that begin with an error
+    count."""
     low = text.lower()
     if len(low) != len(text):
         low = text
@@ -136,12 +138,12 @@ def trouble(text: str, *, logs: bool = True) -> str:
 
 
 def tells_of_trouble(text: str) -> bool:
-    """Whether an output begins by saying that something went wrong."""
+    """Return whether an output begins by saying that something went wrong."""
     return _tells(text[:_HEAD])
 
 
 def _telling(text: str, low: str, stem: str, tells: Callable[[str], bool]) -> Iterator[int]:
-    """Where the first lines begin that have the word and tell of trouble with it."""
+    """Yield where the first lines begin that have the word and tell of trouble with it."""
     at, found = low.find(stem), 0
     for _ in range(_LOOKS):
         if at < 0 or found == _LINES:
@@ -161,7 +163,7 @@ def _tells(piece: str) -> bool:
 
 
 def _telling_piece(line: str) -> str:
-    """Of a line that is too long to be kept, what stands around the telling word."""
+    """Return of a line that is too long to be kept, what stands around the telling word."""
     if len(line) <= ERROR_CHARS:
         return line
     at = _TROUBLE.search(line)
@@ -179,7 +181,7 @@ def _line_at(text: str, start: int) -> str:
 
 
 def _raised(text: str, start: int) -> str:
-    """The line that names the exception: the first behind the frames."""
+    """Return the line that names the exception: the first behind the frames."""
     at = text.find("\n", start) + 1
     while 0 < at < len(text):
         line = _line_at(text, at)
@@ -190,7 +192,7 @@ def _raised(text: str, start: int) -> str:
 
 
 def _message(text: str) -> str:
-    """The message of an output that is an error as a whole."""
+    """Return the message of an output that is an error as a whole."""
     if len(text) <= ERROR_CHARS:
         return text
     return trouble(text) or one_line(text, ERROR_CHARS)
@@ -245,7 +247,7 @@ def _stated_error(fields: Mapping[str, Any], *, failed: bool) -> str:
 
 
 def _exit_code(text: str) -> int | None:
-    """The last exit code that is told at the end of a text, else at its beginning."""
+    """Return the last exit code that is told at the end of a text, else at its beginning."""
     for piece in (text[-_ENDS:], text[:_ENDS] if len(text) > _ENDS else ""):
         low = piece.lower()
         at = max((low.rfind(stem) for stem in _EXIT_STEMS), default=-1)

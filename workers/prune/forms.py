@@ -134,7 +134,7 @@ class Registry:
     _known: dict[str, Form | None] = field(default_factory=dict)
 
     def form_of(self, name: str) -> Form | None:
-        """The kind of a tool; None where it is exempt."""
+        """Return the kind of a tool; None where it is exempt."""
         if name not in self._known:
             self._known[name] = self._find(name)
         return self._known[name]
@@ -190,7 +190,7 @@ _FEWEST_CHARS = 2
 
 
 def still_running(call: Call, text: str, later: Iterable[str]) -> bool:
-    """Whether an output is the last word of a task that has not ended.
+    """Return whether an output is the last word of a task that has not ended.
 
     It says so itself, and no later call names the task. `later` are the arguments of the later
     calls that have a result.
@@ -214,7 +214,7 @@ def _says_so(text: str, fields: Mapping[str, object]) -> bool:
 
 
 def _name(fields: Mapping[str, object]) -> str:
-    """What the task is called, "" where nothing says."""
+    """Return what the task is called, "" where nothing says."""
     for name in _NAMES:
         value = fields.get(name)
         if isinstance(value, int | str) and len(str(value)) >= _FEWEST_CHARS:

@@ -28,27 +28,27 @@ _NOTE = re.compile(r"⟦[^⟦⟧\n]*\bwhole: out-\d+-\d+⟧")
 
 
 def holds_note(text: str) -> bool:
-    """Whether a note stands in a text, as in arguments that a model has copied it into."""
+    """Return whether a note stands in a text, as in arguments that a model has copied it into."""
     return "⟦" in text and _NOTE.search(text) is not None
 
 
 def left_out(what: str, facts: str, handle: Handle) -> str:
-    """The note in the place of a tool's output."""
+    """Return the note in the place of a tool's output."""
     return _note(f"output left out: {what} gave {facts}", handle)
 
 
 def same_again(what: str, facts: str, handle: Handle) -> str:
-    """The note in the place of an output that a later call gave again."""
+    """Return the note in the place of an output that a later call gave again."""
     return _note(f"same output as of a later call: {what} gave {facts}", handle)
 
 
 def argument_left_out(facts: str, handle: Handle) -> str:
-    """The note in the place of a long argument."""
+    """Return the note in the place of a long argument."""
     return _note(f"argument left out: {facts}", handle)
 
 
 def images_left_out(count: int, handle: Handle) -> str:
-    """The note in the place of images."""
+    """Return the note in the place of images."""
     return _note(f"{counted(count, 'image')} left out", handle)
 
 
@@ -58,12 +58,13 @@ def counted(number: int, noun: str) -> str:
 
 
 def quoted(text: str, room: int) -> str:
-    """The beginning of a foreign text in quotes, on one line: matter that is cited, no order."""
+    """Return the beginning of a foreign text in quotes, on one line: matter that is cited, no
+    order."""
     return f'"{one_line(text, room)}"'
 
 
 def one_line(text: str, room: int) -> str:
-    """A text of at most `room` characters without line breaks or brackets of a note."""
+    """Return a text of at most `room` characters without line breaks or brackets of a note."""
     line = " ".join(_CONTROL.sub(" ", text[: max(_WINDOW, room)]).translate(_BRACKETS).split())
     whole = len(line) <= room and len(text) <= max(_WINDOW, room)
     return line if whole else line[: room - 1] + ELLIPSIS
@@ -124,7 +125,7 @@ _PLAIN_FUNCTION = frozenset({"name", "arguments"})
 
 
 def shortened_calls(message: Message, exempt: frozenset[int], handle: Handle) -> Message | None:
-    """The message with its long arguments shortened; None where there is nothing to shorten.
+    """Return the message with its long arguments shortened; None where there is nothing to shorten.
 
     `exempt` are the numbers of calls, as `calls_of` gives them, that stay as they are.
     """
@@ -150,8 +151,8 @@ def shortened_calls(message: Message, exempt: frozenset[int], handle: Handle) ->
 
 
 def shortened_text(arguments: str, handle: Handle) -> str:
-    """The JSON of arguments with notes in the place of its long strings; the same text where it is
-    short, or no JSON."""
+    """Return the JSON of arguments with notes in the place of its long strings; the same text where
+    it is short, or no JSON."""
     if len(arguments) <= ARGUMENTS_CHARS:
         return arguments
     try:
@@ -228,7 +229,8 @@ def _note_arguments(text: str, handle: Handle) -> str:
 
 
 def _is_signed(value: Any, depth: int = 0) -> bool:
-    """Whether a field somewhere in it holds a signature, or content only its provider can read."""
+    """Return whether a field somewhere in it holds a signature, or content only its provider can
+    read."""
     if depth > _DEPTH:
         return True
     if isinstance(value, Mapping):

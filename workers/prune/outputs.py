@@ -34,7 +34,8 @@ class Output:
 
 
 def outputs_of(row: Row) -> tuple[Output, ...]:
-    """The outputs that a row holds. A row that a person wrote has none that may be changed."""
+    """Return the outputs that a row holds. A row that a person wrote has none that may be
+    changed."""
     if row.message is None or row.opens_turn or not row.answers:
         return ()
     found = tuple(_parts(row.message.get("content")))
@@ -46,7 +47,7 @@ def outputs_of(row: Row) -> tuple[Output, ...]:
 
 
 def replaced(message: Message, notes: Mapping[int, str], images: Mapping[int, str]) -> Message:
-    """A message with notes in the place of outputs, and of images alone, by their parts."""
+    """Return a message with notes in the place of outputs, and of images alone, by their parts."""
     content = message.get("content")
     if WHOLE_ROW in notes or WHOLE_ROW in images:
         changed = _exchanged(content, notes.get(WHOLE_ROW), images.get(WHOLE_ROW))
@@ -107,7 +108,8 @@ def _exchanged_part(part: Any, note: str | None, images: str | None) -> Any:
 
 
 def _exchanged(content: Any, note: str | None, images: str | None) -> Any:
-    """The content with `note` for its text and its images, or `images` for its images alone."""
+    """Return the content with `note` for its text and its images, or `images` for its images
+    alone."""
     if not isinstance(content, list):
         return note if note is not None else content
     text = note if note is not None else images
@@ -153,7 +155,7 @@ class Call:
 
 
 def calls_of(message: Message) -> tuple[Call, ...]:
-    """The calls that a message makes, listed ones first, then those in its parts."""
+    """Return the calls that a message makes, listed ones first, then those in its parts."""
     found = []
     for call in message.get("tool_calls") or ():
         made = call.get("function") or call.get("custom") or {}

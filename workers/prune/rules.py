@@ -172,7 +172,8 @@ class _View:
         )
 
     def _note(self, place: _Place) -> tuple[Rule | None, str, int | None]:
-        """The rule that holds for an output, the note in its place, and the copy it points at."""
+        """Return the rule that holds for an output, the note in its place, and the copy it points
+        at."""
         output = place.output
         form = self._form(place.call)
         if form is None or place.index in self._newest:
@@ -206,7 +207,7 @@ class _View:
         return newest.index
 
     def _newest_copies(self) -> dict[str, _Place]:
-        """The newest place of an output, by its text."""
+        """Return the newest place of an output, by its text."""
         return {
             place.output.text: place
             for place in self._outputs
@@ -214,7 +215,7 @@ class _View:
         }
 
     def _shrinks(self, newest: _Place) -> bool:
-        """Whether the newest copy is itself left out for its size: then there is nothing to
+        """Return whether the newest copy is itself left out for its size: then there is nothing to
         point at."""
         small = len(newest.output.text) <= self._rules.min_result_chars
         if small or newest.index not in self._old or newest.index in self._newest:
@@ -253,7 +254,8 @@ class _View:
 def _answered_call(
     group: ToolGroup, calls: tuple[Call, ...], index: int, output: Output, row: Row
 ) -> Call | None:
-    """The call that an output answers, with the name that the row gives where the call has none."""
+    """Return the call that an output answers, with the name that the row gives where the call has
+    none."""
     slots = [i for i, call in enumerate(calls) if call.id == output.answers]
     slot = next((i for i in slots if group.answered_by[i] == index), slots[-1] if slots else None)
     found = None if slot is None else calls[slot]
@@ -264,7 +266,7 @@ def _answered_call(
 
 
 def _told_call(call: Call | None, form: Form) -> str:
-    """A call in a few words: its tool, and the arguments that tell what it did."""
+    """Return a call in a few words: its tool, and the arguments that tell what it did."""
     if call is None:
         return "a tool"
     name = one_line(call.name, _NAME_CHARS) or "a tool"

@@ -39,17 +39,17 @@ _WEB_URL = re.compile(r"https?://", re.IGNORECASE)
 
 
 def system_blocks(message: Message) -> list[Block]:
-    """The text of a system message; nothing else can stand there."""
+    """Return the text of a system message; nothing else can stand there."""
     return [block for block in user_blocks(message) if block["type"] == "text"]
 
 
 def user_blocks(message: Message) -> list[Block]:
-    """The blocks of a user message or of a tool result's content; blank text is left out."""
+    """Return the blocks of a user message or of a tool result's content; blank text is left out."""
     return [block for part in as_parts(message.get("content")) if (block := _user_block(part))]
 
 
 def assistant_blocks(message: Message, ids: Sequence[str]) -> list[Block]:
-    """The blocks of an assistant message whose calls are shown under `ids`.
+    """Return the blocks of an assistant message whose calls are shown under `ids`.
 
     Stored `tool_use` parts keep their place, entries of `tool_calls` come last.
     """
@@ -68,7 +68,8 @@ def assistant_blocks(message: Message, ids: Sequence[str]) -> list[Block]:
 
 
 def result_block(message: Message, identifier: str) -> Block:
-    """The `tool_result` block of a tool message that answers the call shown as `identifier`."""
+    """Return the `tool_result` block of a tool message that answers the call shown as
+    `identifier`."""
     block: Block = {"type": "tool_result", "tool_use_id": identifier}
     content = message["content"]
     parts = parts_of(message)
@@ -84,7 +85,7 @@ def result_block(message: Message, identifier: str) -> Block:
 
 
 def _unwrapped(content: Any) -> list[Part]:
-    """`content` as parts, with what result parts hold in their place."""
+    """Return `content` as parts, with what result parts hold in their place."""
     return [
         inner
         for part in as_parts(content)
@@ -115,7 +116,7 @@ def _assistant_block(part: Part) -> Block | None:
 
 
 def _text_block(part: Part) -> Block | None:
-    """A text block, a note for a part that is no text, None for blank text."""
+    """Return a text block, a note for a part that is no text, None for blank text."""
     match part:
         case {"type": "text", "text": str(text)}:
             known = {key: value for key, value in part.items() if key in _TEXT_FIELDS}

@@ -30,13 +30,13 @@ class Call:
 
 
 def parts_of(message: Message) -> list[Part]:
-    """The content parts of `message`; none when its content is text."""
+    """Return the content parts of `message`; none when its content is text."""
     content = message.get("content")
     return content if isinstance(content, list) else []
 
 
 def calls_of(message: Message) -> tuple[Call, ...]:
-    """The calls that an assistant message makes: `tool_calls` first, then `tool_use` parts.
+    """Return the calls that an assistant message makes: `tool_calls` first, then `tool_use` parts.
 
     A part that repeats an entry of `tool_calls` (some gateways keep both shapes) is no second
     call. Messages of other roles make none.
@@ -65,14 +65,14 @@ def is_call_part(part: Part) -> bool:
 
 
 def answered_id(part: Part) -> str | None:
-    """The id of the call that a content part answers, None for every other part."""
+    """Return the id of the call that a content part answers, None for every other part."""
     if part.get("type") not in ("tool_result", "function_call_output"):
         return None
     return _text(part, "tool_use_id") or _text(part, "call_id")
 
 
 def answer_content(part: Part) -> Any:
-    """What a result part holds: text, a list of parts, or None."""
+    """Return what a result part holds: text, a list of parts, or None."""
     return part.get("content", part.get("output"))
 
 
@@ -112,7 +112,7 @@ class ToolIds:
         self._times: dict[str, int] = {}
 
     def claim(self, stored: str) -> str:
-        """The id to show for the next call, whose stored id is `stored`."""
+        """Return the id to show for the next call, whose stored id is `stored`."""
         base = _INVALID.sub("_", stored)[:_MAX_LENGTH] or "call"
         shown = base
         while shown in self._taken:
@@ -138,5 +138,5 @@ _UNSHOWN = "[A part of type {} is not shown here.]"
 
 
 def unshown(part_type: str) -> str:
-    """The note in place of a content part that the dialect cannot carry."""
+    """Return the note in place of a content part that the dialect cannot carry."""
     return _UNSHOWN.format(part_type[:40])

@@ -80,7 +80,7 @@ def _is_foreign(part: Part) -> bool:
 
 
 def _chat_part(part: Part, message: Message) -> Part | None:
-    """A part as chat servers take it, None for one that is dropped or shown elsewhere."""
+    """Return a part as chat servers take it, None for one that is dropped or shown elsewhere."""
     if not _is_foreign(part):
         return part
     kind = str(part.get("type"))
@@ -110,7 +110,7 @@ def _chat_call(call: Call) -> dict[str, Any]:
 
 
 def _text_of(part: Part) -> str:
-    """The text of a part of a tool result, which chat servers take as text alone."""
+    """Return the text of a part of a tool result, which chat servers take as text alone."""
     text = part.get("text")
     return text if isinstance(text, str) else unshown(str(part["type"]))
 

@@ -86,7 +86,7 @@ def _last_counted_role(spoken: Sequence[_Spoken]) -> str | None:
 
 
 def _join_system(system: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """One message of role system; these templates know no other role for it."""
+    """Return one message of role system; these templates know no other role for it."""
     joined = {**system[0], "role": "system"}
     for later in system[1:]:
         joined["content"] = _join(joined["content"], later["content"])

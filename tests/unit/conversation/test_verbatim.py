@@ -29,12 +29,12 @@ def user(content: Any) -> dict[str, Any]:
 
 
 def section(*contents: Any, budget: int = 2_000) -> str:
-    """The section of user messages given oldest first."""
+    """Return the section of user messages given oldest first."""
     return verbatim_section(rows_of([user(c) for c in contents])[::-1], budget_tokens=budget)
 
 
 def quoted_blocks(text: str) -> list[str]:
-    """What stands quoted under the heading, the marks taken off."""
+    """Return what stands quoted under the heading, the marks taken off."""
     heading, *blocks = text.split("\n\n")
     assert heading == HEADING
     assert all(line.startswith(">") for block in blocks for line in block.splitlines())

@@ -31,7 +31,7 @@ LONG_ERROR = ApiError(OVERFLOW, 200_000, 212_345)
 
 
 def refusal(status: int, body: object, stream: bool = False) -> openai.APIError:
-    """The error that the openai client makes of an answer with this status and JSON body."""
+    """Return the error that the openai client makes of an answer with this status and JSON body."""
     text = body if isinstance(body, str) else json.dumps(body)
     kind = "text/event-stream" if stream else "application/json"
     content = f"data: {text}\n\n" if stream else text

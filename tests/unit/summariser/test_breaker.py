@@ -53,14 +53,15 @@ def later(endpoint: EndpointRecord, ms: int) -> EndpointRecord:
 def down(
     endpoint: EndpointRecord, times: int = 1, *, retry_after: float | None = None
 ) -> EndpointRecord:
-    """The endpoint after that many failures of requests that were sent while all was well."""
+    """Return the endpoint after that many failures of requests that were sent while all was
+    well."""
     for _ in range(times):
         endpoint = breaker.failed(endpoint, None, ErrorClass.RATE_LIMITED, retry_after)
     return endpoint
 
 
 def probing(endpoint: EndpointRecord) -> EndpointRecord:
-    """The endpoint when its pause, if any, is over and somebody probes."""
+    """Return the endpoint when its pause, if any, is over and somebody probes."""
     over = replace(endpoint, now=endpoint.open_until or endpoint.now)
     assert breaker.wait_ms(over) == 0
     held = breaker.begun(over, CEILING_MS)

@@ -14,7 +14,7 @@ PLAIN = "\n".join(section.heading for section in Section)
 
 
 def opened(line: str) -> Section | None:
-    """The section that a line opens, if it opens one."""
+    """Return the section that a line opens, if it opens one."""
     return next((one.opens for one in outline(line) if one.opens), None)
 
 

@@ -48,7 +48,7 @@ REQUEST = SummaryRequest(
 
 
 def summary_of(request: SummaryRequest) -> str:
-    """What the summariser writes; it must be what is accepted, unchanged."""
+    """Return what the summariser writes; it must be what is accepted, unchanged."""
     text = LOCAL.summarise(request, lambda: False).text
     assert accept(text, request) == text
     return text

@@ -63,7 +63,7 @@ def made(
 
 
 def section(text: str, wanted: Section) -> list[str]:
-    """The lines of one section."""
+    """Return the lines of one section."""
     lines, current = [], None
     for line in outline(text):
         current = line.opens or current

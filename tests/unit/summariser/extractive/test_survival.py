@@ -27,7 +27,7 @@ def rows_in(turns: Sequence[Turn]) -> list[Row]:
 
 
 def without_labels(session: SeededSession) -> SeededSession:
-    """The session as people write: nothing says of a line that it is a rule or a fact."""
+    """Return the session as people write: nothing says of a line that it is a rule or a fact."""
     turns = tuple(Turn(one.role, one.text.rpartition(": ")[2]) for one in session.turns)
     return SeededSession(turns, session.canary_positions)
 
