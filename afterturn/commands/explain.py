@@ -14,6 +14,7 @@ from afterturn.explanation import Explanation, Model, read_explanation
 from afterturn.invocation import Invocation
 from afterturn.render.console import Output
 from afterturn.render.fields import (
+    ID,
     MOMENT,
     NUMBER,
     Field,
@@ -150,7 +151,7 @@ MODEL: Fields[Model] = (
 def trigger_fields(now: int) -> Fields[Standing]:
     """Return the fields of the state of triggers, with times relative to `now`."""
     return (
-        Field("trigger", "what asks for a pass", lambda one: one.trigger,
+        Field("trigger", "what asks for a pass", lambda one: one.trigger, ID,
               text=lambda one: "error of the provider" if one.trigger in ERRORS
               else trigger_name(one.trigger)),
         Field("limit", "from", lambda one: one.limit, NUMBER,

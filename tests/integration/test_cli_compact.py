@@ -335,7 +335,7 @@ def test_a_switch_that_is_off_and_a_cooldown_keep_no_person_back(
         assert compacts(person, "--yes").code == Exit.FAILED
         assert "cooldown" in person.types("guards", "list").out
     assert compacts(Person(tmp_path, enabled=False), "--yes").code == Exit.OK
-    assert "Nothing holds any session back." in person.types("guards", "list").out
+    assert "No guard suppresses passes of any session." in person.types("guards", "list").out
 
 
 # --- leaving it to workers -------------------------------------------------------------------
@@ -354,7 +354,7 @@ def test_a_queued_request_is_due_with_its_wishes_and_nobody_works_it_here(
     assert job.options == {"keep_last": 5, "focus": "refunds"}
     assert gateway.load_context(session).messages == before
     again = compacts(person, "--queue", "--yes")
-    assert "its wishes count" in again.err
+    assert "its options count" in again.err
     document = compacts(person, "--queue", "--yes", "--json", "--keep", "5", "--focus", "refunds")
     assert document.err == ""
     assert document.document["job"] == job.id
@@ -436,7 +436,7 @@ def test_a_session_that_must_not_be_folded_is_told_to_be_unchanged(
     assert (result["outcome"], result["error_class"]) == ("failed", "not_found")
     assert (result["changed"], result["attempts"], result["requests"]) == (False, 1, 1)
     assert result["cooldown_until"] is not None
-    assert (result["summary"], result["heal_at"]) == (None, None)
+    assert (result["summary"], result["replacement_due_at"]) == (None, None)
     assert gateway.load_context(session).messages == before
 
 

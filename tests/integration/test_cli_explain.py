@@ -115,13 +115,13 @@ def test_what_is_due_and_what_holds_it_back_is_told_with_its_end(
     document = explained(person)
     found = triggers(document)
     assert found["hygiene_tokens"]["due"] is True
-    held = found["hygiene_tokens"]["held_by"]
+    held = found["hygiene_tokens"]["suppressed_by"]
     assert held["guard"] == "cooldown"
     assert 590 < held["left_seconds"] <= 600
     assert held["until"] is not None
-    assert found["hygiene_count"]["held_by"] is None
+    assert found["hygiene_count"]["suppressed_by"] is None
     assert found["context_overflow"] == {
-        "trigger": "context_overflow", "due": None, "size": None, "limit": None, "held_by": None
+        "trigger": "context_overflow", "due": None, "size": None, "limit": None, "suppressed_by": None
     }  # fmt: skip
     shown = person.types("explain", "desk").out
     assert "cooldown until" in shown
@@ -150,7 +150,7 @@ def test_a_placeholder_a_breaker_and_the_next_try_are_told(
     assert (model["route"], model["state"]["is_open"]) == (route, True)
     heal = triggers(document)["heal"]
     assert heal["due"] is True
-    assert heal["held_by"]["reason"] == "the summariser is down (auth)"
+    assert heal["suppressed_by"]["reason"] == "the summariser is down (auth)"
     assert "Shown: a placeholder, made without a model" in shown
     assert "replaced by a real summary as soon as the model answers" in shown
     assert "(placeholder to replace), due at" in shown
@@ -168,7 +168,7 @@ def test_who_else_compacts_a_session_is_told(url: str, gateway: Gateway, tmp_pat
     assert document["server_threshold_tokens"] == 100_000 - 8192
     assert "OpenAI on its side at 91,808 tokens" in person.types("explain", "desk").out
     gateway.open_session("desk", managed_by="codex")
-    assert all(one["held_by"] for one in triggers(explained(person)).values())
+    assert all(one["suppressed_by"] for one in triggers(explained(person)).values())
     assert "a Codex app server, which owns the thread" in person.types("explain", "desk").out
 
 
@@ -177,7 +177,7 @@ def test_a_switch_that_is_off_is_what_holds_everything(
 ) -> None:
     talk(gateway)
     document = explained(Person(tmp_path, enabled=False))
-    reasons = {one["held_by"]["reason"] for one in document["triggers"]}
+    reasons = {one["suppressed_by"]["reason"] for one in document["triggers"]}
     assert reasons == {"compaction is switched off (compression.enabled)"}
 
 
@@ -190,7 +190,7 @@ def test_a_missing_key_hides_nothing_but_the_chain(
     document = explained(person)
     assert document["summarisers"] == []
     assert "OPENAI_API_KEY" in document["summarisers_unknown"]
-    assert "The summariser cannot be told here" in person.types("explain", "desk").out
+    assert "The summariser is not known here" in person.types("explain", "desk").out
 
 
 def test_a_window_without_room_is_explained(url: str, gateway: Gateway, person: Person) -> None:

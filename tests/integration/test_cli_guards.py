@@ -53,9 +53,9 @@ def listed(*arguments: str) -> list[tuple[str, str]]:
 def test_where_nothing_is_held_that_is_said(gateway: Gateway) -> None:
     ended = invoke("guards", "list")
     assert ended.code == Exit.OK
-    assert ended.out == "Nothing holds any session back.\nNo endpoint was asked yet.\n"
+    assert ended.out == "No guard suppresses passes of any session.\nNo endpoint was asked yet.\n"
     assert invoke("guards", "list", "--json").document == {"guards": [], "endpoints": []}
-    assert "Nothing holds the session back." in invoke("guards", "list", "desk").out
+    assert "No guard suppresses passes of the session." in invoke("guards", "list", "desk").out
 
 
 def test_cooldowns_locks_no_ops_and_failures_are_listed_with_their_ends(
@@ -193,11 +193,11 @@ def test_a_request_for_whose_end_everybody_waits_is_seen_and_others_let_ask(
             SharedGate(database).admit(route, Limits(), tokens=100, longest_seconds=600.0)
         assert "closed, one request is out" in person.types("guards", "list").out
         shown = person.types("explain", "desk").out
-        assert "100 tokens in this minute; everybody waits for the end of one request." in shown
+        assert "100 tokens in this minute; all others wait for the end of one request." in shown
         closed = person.types("guards", "clear", "--endpoint", route)
         assert closed.out == f"Closed the breaker of {route}: it may be asked at once.\n"
         assert "is out" not in person.types("guards", "list").out
-        assert "everybody waits" not in person.types("explain", "desk").out
+        assert "all others wait" not in person.types("explain", "desk").out
 
 
 def test_a_cleared_session_is_compacted_again(url: str, gateway: Gateway, tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_a_cleared_session_is_compacted_again(url: str, gateway: Gateway, tmp_pa
 
     def told(trigger: str) -> Any:
         document = person.types("explain", "desk", "--json").document
-        return {one["trigger"]: one["held_by"] for one in document["triggers"]}[trigger]
+        return {one["trigger"]: one["suppressed_by"] for one in document["triggers"]}[trigger]
 
     assert told("preflight")["guard"] == "cooldown"
     person.types("guards", "clear", "desk")
