@@ -121,7 +121,8 @@ def test_what_is_due_and_what_holds_it_back_is_told_with_its_end(
     assert held["until"] is not None
     assert found["hygiene_count"]["suppressed_by"] is None
     assert found["context_overflow"] == {
-        "trigger": "context_overflow", "due": None, "size": None, "limit": None, "suppressed_by": None
+        "trigger": "context_overflow", "due": None, "size": None, "limit": None,
+        "suppressed_by": None,
     }  # fmt: skip
     shown = person.types("explain", "desk").out
     assert "cooldown until" in shown
