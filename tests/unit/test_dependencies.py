@@ -6,7 +6,8 @@ import ast
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib import metadata
 
 import pytest
@@ -37,10 +38,16 @@ def imported(source: str) -> Iterator[str]:
             yield node.module
 
 
+@cache
+def bringing() -> Mapping[str, list[str]]:
+    """Return which installed distributions bring each top-level module; slow to find out."""
+    return metadata.packages_distributions()
+
+
 def distributions_of(module: str) -> set[str]:
     """Return the installed distributions that may bring a module."""
     top = module.partition(".")[0]
-    return {canonicalize_name(name) for name in metadata.packages_distributions().get(top, ())}
+    return {canonicalize_name(name) for name in bringing().get(top, ())}
 
 
 def is_foreign(module: str) -> bool:
