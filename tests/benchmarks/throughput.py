@@ -21,9 +21,11 @@ _WAITING = 10
 _TOKENS_OF_A_PAST_TURN = 4000
 """Of the window, so that a session of any window is long enough to have its oldest turns
 absorbed: its tail is a fifth of the threshold, and a made-up turn has some 550 tokens."""
+_MOST_WINDOW = 32_000
+"""A larger one makes the sessions longer, which takes minutes, and no pass dearer."""
 _PAST = 1 / 5
 """Of the window, in tokens: twice a tail."""
-_MORE = 10
+_MORE = 5
 """Times as many sessions with real turns: most of these are short work, and what the workers have
 to do must last long enough that its beginning and end, when one of them stands still, weigh little.
 """
@@ -103,7 +105,7 @@ def _measure(
     workers: Crew, scale: Scale, real: _Tally, made: _Tally, behind: _Tally, young: _Tally
 ) -> float:
     """Fill the tallies; gives the rate of tasks that do nothing."""
-    window, talk = scale.context_window, RealTalk()
+    window, talk = min(scale.context_window, _MOST_WINDOW), RealTalk()
     many = _MORE * scale.crowd
     talks = [talk.from_turn(place * len(talk.turns) // many) for place in range(many)]
     talked = workers.open_with(
