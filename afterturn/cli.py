@@ -33,8 +33,8 @@ from afterturn.exits import Exit, ReaderGone
 from afterturn.exits import explain as explain_failure
 from afterturn.installation import OURS, version_of
 from afterturn.invocation import Invocation
-from afterturn.logs import LogLevel, log_to_stderr
 from afterturn.render.console import Output
+from afterturn.telemetry import LogLevel, log_to_stderr
 
 EXIT_CODES = "Exit codes: " + "; ".join(f"{code.value} {code.meaning}" for code in Exit) + "."
 

@@ -9,15 +9,15 @@ from typing import Annotated
 import typer
 from prometheus_client import generate_latest
 
+from afterturn.broker import check_transport
 from afterturn.commands.shared import CredentialsFile, TlsCertificate, TlsKey
 from afterturn.credentials import Credentials, Place, check_access
 from afterturn.exits import CommandError, Exit
 from afterturn.invocation import Invocation
-from afterturn.logs import LogLevel, log_to_stderr
 from afterturn.metrics.collector import deployment_registry
 from afterturn.metrics.server import MetricsServer, tls_context
 from afterturn.render.console import Output
-from afterturn.transport import check_transport
+from afterturn.telemetry import LogLevel, log_to_stderr
 from tasks.application import make_app
 from workers.runtime.context import WorkerContext
 

@@ -12,10 +12,10 @@ from sqlalchemy import Connection
 from afterturn.commands.shared import AsJson, Command, Group, check_names
 from afterturn.exits import CommandError, Exit
 from afterturn.invocation import Invocation, person
-from afterturn.queue_look import look_at_broker, look_at_queues, queues_document, show_queues
 from afterturn.render.console import Output
 from afterturn.render.progress import Steps, show_progress
 from afterturn.render.words import count
+from afterturn.status import fetch_broker, fetch_queues, queues_document, show_queues
 from storage import audit, jobs
 from storage.audit import AuditAction
 from storage.engine import Database
@@ -44,8 +44,8 @@ def queues(context: typer.Context, as_json: AsJson = False) -> None:
         return
     output = Output(as_json=as_json)
     with Invocation.of(context).database() as (database, settings), database.read() as connection:
-        found = look_at_queues(connection, database)
-    broker = None if settings.broker_url is None else look_at_broker(settings.broker_url)
+        found = fetch_queues(connection, database)
+    broker = None if settings.broker_url is None else fetch_broker(settings.broker_url)
     if as_json:
         output.document(queues_document(found, broker))
     else:

@@ -11,14 +11,9 @@ from afterturn.commands.shared import AllOwners, AsJson
 from afterturn.exits import CommandError, Exit
 from afterturn.invocation import Invocation, find_session, moment_before
 from afterturn.render.console import Output
-from afterturn.reporting.page import overall_page, session_page
-from afterturn.reporting.reading import read_many, read_session
-from afterturn.reporting.terminal import (
-    overall_document,
-    session_document,
-    show_overall,
-    show_session,
-)
+from afterturn.report.figures import read_many, read_session
+from afterturn.report.page import overall_page, session_page
+from afterturn.report.terminal import overall_document, session_document, show_overall, show_session
 
 SHOWN = 20
 

@@ -14,8 +14,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from afterturn.exits import CommandError, Exit
-from afterturn.logs import LogFormat
 from afterturn.render.console import Output
+from afterturn.telemetry import LogFormat
 
 T = TypeVar("T")
 

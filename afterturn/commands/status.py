@@ -12,8 +12,6 @@ from afterturn.commands.shared import AsJson
 from afterturn.doctor.finding import Finding, Status
 from afterturn.exits import Exit
 from afterturn.invocation import Invocation
-from afterturn.overall import Overall, look
-from afterturn.queue_look import queues_document, show_queues
 from afterturn.render.bulk import filter_words
 from afterturn.render.console import Output
 from afterturn.render.fields import (
@@ -27,6 +25,7 @@ from afterturn.render.fields import (
 )
 from afterturn.render.terms import outcome_name
 from afterturn.render.words import count, duration, number
+from afterturn.status import DeploymentStatus, queues_document, read_status, show_queues
 from storage.bulk_runs import Run, Tally
 
 _MARKS = {
@@ -45,7 +44,7 @@ def status(context: typer.Context, as_json: AsJson = False) -> None:
     """
     output = Output(as_json=as_json)
     with Invocation.of(context).database() as (database, settings):
-        overall = look(database, settings, os.environ)
+        overall = read_status(database, settings, os.environ)
     if as_json:
         output.document(
             {**document(STATUS, overall), **queues_document(list(overall.queues), None)}
@@ -56,7 +55,7 @@ def status(context: typer.Context, as_json: AsJson = False) -> None:
         raise typer.Exit(Exit.FAILED)
 
 
-def _show(output: Output, overall: Overall) -> None:
+def _show(output: Output, overall: DeploymentStatus) -> None:
     for finding in overall.findings:
         mark, style = _MARKS[finding.status]
         output.show(Text.assemble((mark, style), f"  {finding.check:<14}  {finding.detail}"))
@@ -68,7 +67,7 @@ def _show(output: Output, overall: Overall) -> None:
         output.write("All is well.", style="green")
 
 
-def _outcomes(overall: Overall) -> str:
+def _outcomes(overall: DeploymentStatus) -> str:
     found = list(overall.recent.outcomes.items())
     if not found:
         return "no pass"
@@ -77,7 +76,7 @@ def _outcomes(overall: Overall) -> str:
     return ", ".join(words + ([f"{number(others)} others"] if others else []))
 
 
-def _models(overall: Overall) -> str:
+def _models(overall: DeploymentStatus) -> str:
     recent = overall.recent
     times = (
         f"; {duration(recent.model_ms_p50)} median, {duration(recent.model_ms_most or 0)} at most"
@@ -90,7 +89,7 @@ def _models(overall: Overall) -> str:
     )
 
 
-def _sessions(overall: Overall) -> str:
+def _sessions(overall: DeploymentStatus) -> str:
     stock = overall.stock
     return (
         f"{number(stock.sessions)}, {number(stock.active)} active within a day; "
@@ -115,7 +114,7 @@ BULK_RUN: Fields[tuple[Run, Tally]] = (
 
 FINDING: Fields[Finding] = for_programs("check", "status", "detail", "advice")
 
-STATUS: Fields[Overall] = (
+STATUS: Fields[DeploymentStatus] = (
     *for_programs("well"),
     Field("database", None, lambda one: {"place": one.place, "milliseconds": one.database_ms}),
     Field("findings", None, lambda one: documents(FINDING, one.findings)),

@@ -13,18 +13,17 @@ import typer
 from celery.signals import setup_logging, worker_shutting_down
 
 from afterturn import installation
+from afterturn.broker import check_transport
 from afterturn.commands.shared import CredentialsFile, LogFormatOption, check_names
 from afterturn.credentials import Credentials, Place, check_access
 from afterturn.exits import CommandError, Exit
 from afterturn.invocation import Invocation
-from afterturn.logs import LogFormat, LogLevel, log_to_stderr
 from afterturn.metrics.server import MetricsServer
 from afterturn.metrics.worker import WorkerMetrics
 from afterturn.render.console import Output
 from afterturn.render.fields import facts
 from afterturn.render.terms import describe_summarisers
-from afterturn.traces import traces
-from afterturn.transport import check_transport
+from afterturn.telemetry import LogFormat, LogLevel, log_to_stderr, traces
 from schedules.schedule import Clock
 from tasks.application import ProcessContext, make_app
 from tasks.embedded import EmbeddedWorker

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from afterturn.reporting.course import Bounds, Course, Prices, Side, follow
+from afterturn.report.course import Bounds, Course, Prices, Side, follow
 from storage.history import PassFigures, RowFigures
 from workers.settings.prices import ModelPrice, PriceSettings, cost, price_of
 

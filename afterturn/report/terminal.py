@@ -8,14 +8,21 @@ from typing import Any
 
 from rich.text import Text
 
-from afterturn.plot import legend, occupancy_plot
 from afterturn.render.console import Output
 from afterturn.render.fields import cell, columns, facts
 from afterturn.render.words import number
-from afterturn.reporting.course import Course
-from afterturn.reporting.reading import SessionReport
-from afterturn.reporting.sums import Sums, add_up, occupancies
-from afterturn.reporting.words import amount, break_even, percent, short
+from afterturn.report.course import Course
+from afterturn.report.figures import (
+    SessionReport,
+    Sums,
+    add_up,
+    amount,
+    break_even,
+    occupancies,
+    percent,
+    short,
+)
+from afterturn.report.plot import legend, occupancy_plot
 
 
 def show_session(output: Output, report: SessionReport, *, currency: str) -> None:
@@ -111,7 +118,7 @@ def show_overall(
 
 
 def session_document(report: SessionReport) -> dict[str, Any]:
-    """One session's report for programs."""
+    """Return one session's report for programs."""
     course = report.course
     return {
         "owner": report.session.owner,
@@ -143,7 +150,7 @@ def session_document(report: SessionReport) -> dict[str, Any]:
 
 
 def overall_document(reports: Sequence[SessionReport], *, owner: str | None) -> dict[str, Any]:
-    """The report of many sessions for programs."""
+    """Return the report of many sessions for programs."""
     sums = add_up(reports)
     return {
         "owner": owner,
