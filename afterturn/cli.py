@@ -37,8 +37,8 @@ from afterturn.exits import Exit, ReaderGone
 from afterturn.failures import explain as explain_failure
 from afterturn.installation import OURS, version_of
 from afterturn.invocation import Invocation
-from afterturn.logs import LogLevel, log_to_stderr
 from afterturn.plain_help import Command, Group
+from afterturn.telemetry import LogLevel, log_to_stderr
 
 EXIT_CODES = "Exit codes: " + "; ".join(f"{code.value} {code.meaning}" for code in Exit) + "."
 

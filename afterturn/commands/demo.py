@@ -12,15 +12,16 @@ import typer
 
 from afterturn.commands.options import AsJson
 from afterturn.console import Output
-from afterturn.demo.figures import Figures, flatness_of
-from afterturn.demo.measures import Percentiles
-from afterturn.demo.play import play, settle
-from afterturn.demo.progress import show_progress
-from afterturn.demo.report import show_report
-from afterturn.demo.stage import open_stage
-from afterturn.demo.transcript import Transcript, read_transcript, shipped_transcript
-from afterturn.demo.turns import Turn, split_turns
-from afterturn.demo.verify import verify
+from afterturn.demo.display import show_progress, show_report
+from afterturn.demo.figures import Figures, flatness_of, verify
+from afterturn.demo.play import Percentiles, open_stage, play, settle
+from afterturn.demo.transcript import (
+    Transcript,
+    Turn,
+    read_transcript,
+    shipped_transcript,
+    split_turns,
+)
 from afterturn.exits import CommandError, Exit
 from afterturn.invocation import Invocation
 from afterturn.summarisers import describe_summarisers, summariser_names

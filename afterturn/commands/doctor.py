@@ -14,16 +14,11 @@ from rich.text import Text
 
 from afterturn.commands.options import AsJson
 from afterturn.console import Output
-from afterturn.doctor.broker import check_broker
-from afterturn.doctor.configuration import read_configuration
-from afterturn.doctor.database import check_database
+from afterturn.doctor.database import check_database, check_search
+from afterturn.doctor.deployment import check_broker, check_packages, read_configuration
 from afterturn.doctor.finding import Finding, Status
-from afterturn.doctor.guards import check_breakers, check_sessions
-from afterturn.doctor.jobs import check_jobs
-from afterturn.doctor.packages import check_packages
-from afterturn.doctor.search import check_search
-from afterturn.doctor.slowness import check_slowness
-from afterturn.doctor.summariser import check_summarisers
+from afterturn.doctor.jobs import check_breakers, check_jobs, check_sessions
+from afterturn.doctor.summariser import check_slowness, check_summarisers
 from afterturn.exits import Exit
 from afterturn.invocation import Invocation
 from afterturn.words import cell, count

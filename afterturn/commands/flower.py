@@ -8,14 +8,14 @@ from typing import Annotated
 
 import typer
 
+from afterturn.broker import check_transport
 from afterturn.commands.options import CredentialsFile, TlsCertificate, TlsKey
 from afterturn.console import Output
 from afterturn.credentials import Credentials, Place, check_access
 from afterturn.exits import CommandError, Exit
 from afterturn.invocation import Invocation
-from afterturn.logs import LogLevel, log_to_stderr
 from afterturn.metrics.server import tls_context
-from afterturn.transport import check_transport
+from afterturn.telemetry import LogLevel, log_to_stderr
 from tasks.application import make_app
 from workers.workshop import Workshop
 

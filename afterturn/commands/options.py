@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from afterturn.logs import LogFormat
+from afterturn.telemetry import LogFormat
 
 AsJson = Annotated[bool, typer.Option("--json", help="Write one JSON document to standard output.")]
 SessionId = Annotated[str, typer.Argument(metavar="SESSION", help="Id of the session.")]

@@ -17,7 +17,7 @@ from afterturn.drain import wait_until_idle
 from afterturn.exits import CommandError, Exit
 from afterturn.invocation import Invocation
 from afterturn.plain_help import Command, Group
-from afterturn.queue_look import look_at_broker, look_at_queues, queues_document, show_queues
+from afterturn.status import fetch_broker, fetch_queues, queues_document, show_queues
 from afterturn.words import count
 from storage import audit, backlog, queue_states
 from storage.audit import AuditAction
@@ -43,8 +43,8 @@ def queues(context: typer.Context, as_json: AsJson = False) -> None:
         return
     output = Output(as_json=as_json)
     with Invocation.of(context).database() as (database, settings), database.read() as connection:
-        found = look_at_queues(connection, database)
-    broker = None if settings.broker_url is None else look_at_broker(settings.broker_url)
+        found = fetch_queues(connection, database)
+    broker = None if settings.broker_url is None else fetch_broker(settings.broker_url)
     if as_json:
         output.document(queues_document(found, broker))
     else:

@@ -13,9 +13,9 @@ from afterturn.console import Output
 from afterturn.exits import CommandError, Exit
 from afterturn.invocation import Invocation
 from afterturn.lookup import find_session
-from afterturn.reporting.page import overall_page, session_page
-from afterturn.reporting.reading import read_many, read_session
-from afterturn.reporting.terminal import (
+from afterturn.report.figures import read_many, read_session
+from afterturn.report.page import overall_page, session_page
+from afterturn.report.terminal import (
     overall_document,
     session_document,
     show_overall,

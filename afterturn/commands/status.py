@@ -15,8 +15,7 @@ from afterturn.console import Output
 from afterturn.doctor.finding import Finding, Status
 from afterturn.exits import Exit
 from afterturn.invocation import Invocation
-from afterturn.overall import Overall, look
-from afterturn.queue_look import queues_document, show_queues
+from afterturn.status import DeploymentStatus, queues_document, read_status, show_queues
 from afterturn.terms import outcome_name
 from afterturn.words import count, duration, facts, number
 
@@ -36,7 +35,7 @@ def status(context: typer.Context, as_json: AsJson = False) -> None:
     """
     output = Output(as_json=as_json)
     with Invocation.of(context).database() as (database, settings):
-        seen = look(database, settings, os.environ)
+        seen = read_status(database, settings, os.environ)
     if as_json:
         output.document(_document(seen))
     else:
@@ -45,7 +44,7 @@ def status(context: typer.Context, as_json: AsJson = False) -> None:
         raise typer.Exit(Exit.FAILED)
 
 
-def _show(output: Output, seen: Overall) -> None:
+def _show(output: Output, seen: DeploymentStatus) -> None:
     for finding in seen.findings:
         mark, style = _MARKS[finding.status]
         output.show(Text.assemble((mark, style), f"  {finding.check:<14}  {finding.detail}"))
@@ -82,7 +81,7 @@ def _show(output: Output, seen: Overall) -> None:
         output.tell("All is well.", style="green")
 
 
-def _outcomes(seen: Overall) -> str:
+def _outcomes(seen: DeploymentStatus) -> str:
     found = list(seen.lately.outcomes.items())
     if not found:
         return "no pass"
@@ -91,7 +90,7 @@ def _outcomes(seen: Overall) -> str:
     return ", ".join(told + ([f"{number(others)} others"] if others else []))
 
 
-def _bulk(seen: Overall) -> list[tuple[str, str]]:
+def _bulk(seen: DeploymentStatus) -> list[tuple[str, str]]:
     if seen.run is None:
         return []
     run, tally = seen.run
@@ -104,7 +103,7 @@ def _bulk(seen: Overall) -> list[tuple[str, str]]:
     ]
 
 
-def _document(seen: Overall) -> dict[str, Any]:
+def _document(seen: DeploymentStatus) -> dict[str, Any]:
     run = None
     if seen.run is not None:
         found, tally = seen.run

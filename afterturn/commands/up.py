@@ -12,14 +12,13 @@ import typer
 from rich.table import Table
 
 from afterturn import installation
+from afterturn.broker import check_transport
 from afterturn.commands.options import LogFormatOption
 from afterturn.console import Output
 from afterturn.exits import CommandError, Exit
 from afterturn.invocation import Invocation
-from afterturn.logs import LogFormat, LogLevel, log_to_stderr
 from afterturn.summarisers import describe_summarisers
-from afterturn.traces import traces
-from afterturn.transport import check_transport
+from afterturn.telemetry import LogFormat, LogLevel, log_to_stderr, traces
 from afterturn.words import facts
 from schedules.schedule import Clock
 from tasks.embedded import EmbeddedWorker

@@ -13,17 +13,16 @@ import typer
 from celery.signals import setup_logging, worker_shutting_down
 
 from afterturn import installation
+from afterturn.broker import check_transport
 from afterturn.commands.options import CredentialsFile, LogFormatOption
 from afterturn.console import Output
 from afterturn.credentials import Credentials, Place, check_access
 from afterturn.exits import CommandError, Exit
 from afterturn.invocation import Invocation
-from afterturn.logs import LogFormat, LogLevel, log_to_stderr
 from afterturn.metrics.server import MetricsServer
 from afterturn.metrics.worker import WorkerMetrics
 from afterturn.summarisers import describe_summarisers
-from afterturn.traces import traces
-from afterturn.transport import check_transport
+from afterturn.telemetry import LogFormat, LogLevel, log_to_stderr, traces
 from afterturn.words import facts
 from tasks.application import ProcessContext, make_app
 from tasks.lifecycle import StartScan, StopFlag

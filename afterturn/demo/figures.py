@@ -1,15 +1,161 @@
-"""The figures of a demo, and its verdict."""
+"""The verdict of a demo: what the database holds, whether memory stays flat, and all figures."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from afterturn.demo.flatness import Flatness, judge_flatness
-from afterturn.demo.measures import Percentiles, TurnMeasure
+from afterturn.demo.play import Percentiles, TurnMeasure, is_request
 from afterturn.demo.transcript import Transcript
-from afterturn.demo.verify import Findings
+from producers.gateway import Gateway
+from producers.session import Session
+from storage import messages, sessions
+from storage.engine import Database
+from storage.rows import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What was found. Counts of messages; `altered_messages` are stored ones that nobody sent.
+
+    `in_order` says that the stored messages, live and archived, are those of the conversation in
+    its order. `counted_tokens` is the live view added up row by row, beside the session's own
+    counter `live_tokens`.
+    """
+
+    lost_messages: int
+    duplicate_messages: int
+    altered_messages: int
+    in_order: bool
+    user_messages: int
+    user_messages_verbatim: bool
+    live_markers: int
+    live_messages: int
+    archived_messages: int
+    live_tokens: int
+    counted_tokens: int
+    passes: int
+    tokens_saved: int
+
+
+def verify(
+    database: Database, gateway: Gateway, session: Session, sent: Sequence[dict[str, Any]]
+) -> Findings:
+    """Read everything back and compare it byte for byte with what was `sent`.
+
+    Users' messages are looked for in the context as a model would get it.
+    """
+    with database.read() as connection:
+        record = sessions.fetch(connection, session.key)
+        view = messages.read_view(connection, session.key)
+        stored = [
+            row
+            for row in messages.read_everything(connection, session.key)
+            if row.kind is Kind.MESSAGE
+        ]
+    context = gateway.load_context(session)
+    originals = [_bytes(message) for message in sent]
+    found = [_bytes(row.message) for row in stored]
+    missing, surplus = Counter(originals) - Counter(found), Counter(found) - Counter(originals)
+    known = set(originals)
+    requests = [_bytes(message) for message in sent if is_request(message)]
+    live = [row for row in view if row.kind is Kind.MESSAGE]
+    return Findings(
+        lost_messages=missing.total(),
+        duplicate_messages=sum(times for text, times in surplus.items() if text in known),
+        altered_messages=sum(times for text, times in surplus.items() if text not in known),
+        in_order=found == originals,
+        user_messages=len(requests),
+        user_messages_verbatim=_is_within(requests, map(_bytes, context.messages)),
+        live_markers=len(view) - len(live),
+        live_messages=len(live),
+        archived_messages=len(stored) - len(live),
+        live_tokens=record.live_tokens,
+        counted_tokens=sum(row.tokens for row in view),
+        passes=record.passes,
+        tokens_saved=record.tokens_saved,
+    )
+
+
+def _bytes(message: Any) -> str:
+    """The message as JSON text: equal texts are equal byte for byte, the order of keys included."""
+    return json.dumps(message, ensure_ascii=False)
+
+
+def _is_within(wanted: Sequence[str], texts: Iterable[str]) -> bool:
+    """Whether all of `wanted` occur among `texts` in their order."""
+    rest: Iterator[str] = iter(texts)
+    return all(any(text == candidate for candidate in rest) for text in wanted)
+
+
+MOST_GROWTH = 0.03
+"""Growth over the last third that still counts as flat, as a share of the threshold. A tail of
+whole tool groups and a summary that is rewritten now and then go up and down by about that."""
+
+
+FEWEST_TURNS = 6
+"""Turns of a play that is judged: with fewer, the last third is a single turn or none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flatness:
+    """Growth of the live view over the last third of the turns, in shares of the threshold.
+
+    `growth` is all of it, `unmanaged` what it would have been without compaction, `kept` what the
+    user's own messages account for. `flat` is None where it cannot be told.
+    """
+
+    growth: float
+    unmanaged: float
+    kept: float
+    flat: bool | None
+
+    @property
+    def beyond_kept(self) -> float:
+        """Growth that the user's own messages do not account for."""
+        return self.growth - self.kept
+
+
+def judge_flatness(
+    live: Sequence[int],
+    unmanaged: Sequence[int],
+    kept: Sequence[int],
+    *,
+    threshold: int,
+    passes_before: int,
+) -> Flatness:
+    """Judge the last third of `live`, tokens of the live view after each turn.
+
+    Growth is that of the line of least squares through those turns: first and last value alone
+    would depend on where in its up and down the view just is. Users' messages stay word for word
+    in the live view (ENGINE.md §7), so it cannot be flatter than they let it be: what they add by
+    the same measure (`kept`: tokens of all user messages so far) is taken off before judging.
+    The view is flat when the rest is at most `MOST_GROWTH`.
+
+    Not judged (`flat` None) when there are fewer than `FEWEST_TURNS`, and when compaction
+    has not begun before the last third (`passes_before`): until the conversation outgrows head
+    and tail, nothing may be absorbed.
+    """
+    last = slice(len(live) - len(live) // 3, None)
+    growth, without, users = (rise(line[last]) / threshold for line in (live, unmanaged, kept))
+    long_enough = passes_before > 0 and len(live) >= FEWEST_TURNS
+    flat = growth - users <= MOST_GROWTH if long_enough else None
+    return Flatness(growth, without, users, flat)
+
+
+def rise(values: Sequence[float]) -> float:
+    """By how much the line of least squares through `values` rises from first to last."""
+    n = len(values)
+    if n < 2:
+        return 0.0
+    middle, mean = (n - 1) / 2, sum(values) / n
+    slope = sum((i - middle) * (value - mean) for i, value in enumerate(values)) / sum(
+        (i - middle) ** 2 for i in range(n)
+    )
+    return slope * (n - 1)
 
 
 @dataclass(frozen=True, slots=True)

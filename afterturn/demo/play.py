@@ -1,21 +1,104 @@
-"""Play a conversation through a gateway while the worker compacts."""
+"""Play a conversation: a stage with an embedded worker, a gateway, and what is measured."""
 
 from __future__ import annotations
 
+import math
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from afterturn.demo.measures import TurnMeasure
-from afterturn.demo.stage import Stage
-from afterturn.demo.turns import Turn
+from afterturn.demo.transcript import Turn
+from producers.gateway import Gateway
 from producers.session import Session
 from storage import job_records, jobs, sessions
 from storage.engine import Database
 from storage.jobs import JobState
 from storage.sessions import SessionRecord
+from tasks.embedded import EmbeddedWorker
 from workers.messages import outline
+from workers.settings import Settings
+from workers.settings_file import SettingsSource
 from workers.tokens import estimate_message
+
+POLL_SECONDS = 0.02
+"""How often the worker looks for jobs. A person takes longer to read than the usual pause; here
+nobody reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """All that a play needs. `database` is that of the worker."""
+
+    settings: Settings
+    database: Database
+    gateway: Gateway
+    worker: EmbeddedWorker
+
+
+@contextmanager
+def open_stage(base: Settings, database_url: str | None) -> Iterator[Stage]:
+    """Start an embedded worker and a gateway on a database of their own.
+
+    Without `database_url` that is a SQLite file which is removed afterwards. The broker of `base`
+    is left alone: a demo takes no jobs from a deployment. Raises `StorageError`.
+    """
+    with ExitStack() as stack:
+        if database_url is None:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="afterturn-demo-"))
+            database_url = f"sqlite:///{Path(folder, 'demo.db').as_posix()}"
+        settings = base.model_copy(
+            update={
+                "database_url": database_url,
+                "broker_url": None,
+                "worker": base.worker.model_copy(update={"poll_seconds": POLL_SECONDS}),
+            }
+        )
+        gateway = stack.enter_context(Gateway(settings, owner="demo"))
+        worker = EmbeddedWorker(SettingsSource.fixed(settings))
+        stack.callback(worker.stop)
+        worker.start()
+        yield Stage(settings, worker.context.database, gateway, worker)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnMeasure:
+    """The session after a turn. Tokens are estimates; `live_tokens` is what the view holds when
+    the next request is sent, `peak_tokens` what it held as soon as the turn was stored, if that
+    was more. `unmanaged_tokens` is what it would hold without compaction, `kept_tokens` the user
+    messages in it. `finalize_ms` is how long the gateway waited for `finalize_turn`."""
+
+    turn: int
+    live_tokens: int
+    peak_tokens: int
+    unmanaged_tokens: int
+    kept_tokens: int
+    passes: int
+    finalize_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Percentiles:
+    """Middle, 99th of a hundred, and worst."""
+
+    p50: float
+    p99: float
+    worst: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Percentiles:
+        """The values at those ranks (nearest rank, nothing interpolated); values must not be
+        empty."""
+        ordered = sorted(values)
+
+        def at(share: float) -> float:
+            return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
+
+        return cls(at(0.5), at(0.99), ordered[-1])
+
 
 READING_SECONDS = 1.0
 """Longest wait for the worker after a turn, in place of a user who reads the answer."""

@@ -1,4 +1,4 @@
-"""Whether the shared database can be used."""
+"""Checks of the shared database and its search index."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from pathlib import Path
 
 from afterturn.database_file import absence, is_default, missing_file
 from afterturn.doctor.finding import Finding, within
-from storage import migrate, sessions
+from afterturn.words import count, share
+from storage import migrate, search, sessions
 from storage.engine import Database, open_database
 from storage.errors import StorageError
+from storage.search import IndexHealth
 from workers.urls import masked_url
 
 SECONDS = 10.0
@@ -21,9 +23,9 @@ _NO_SESSION = -1
 
 
 def check_database(url: str) -> tuple[Database | None, list[Finding]]:
-    """The database when its tables can be used, else None, and what was found.
+    """Return the database when its tables can be used, else None, and the findings.
 
-    Makes nothing: a SQLite file that is not there yet stays away.
+    Creates nothing, not even a SQLite file that is not there yet.
     """
     place = masked_url(url)
     if (missing := missing_file(url)) is not None:
@@ -98,6 +100,58 @@ def _close(database: Database | None) -> None:
 
 
 def _cause(error: Exception) -> str:
-    """What the driver said, in its first line; further ones may quote rows."""
+    """Return the first line of the driver's message; further ones may quote rows."""
     driver = getattr(error.__cause__, "orig", None) or error.__cause__ or error
     return (str(driver).splitlines() or [type(driver).__name__])[0]
+
+
+SEARCH = "search index"
+SEARCH_SECONDS = 20.0
+"""Longest wait for the whole check, of which reading the index takes a tenth at most."""
+
+MANY_WAITING = 5_000
+"""Rows that wait for the index: more than what comes in between two rounds of indexing."""
+
+_REINDEX = "run `afterturn db reindex`; searches and turns go on meanwhile"
+
+
+def check_search(database: Database) -> Finding:
+    """Check the index against messages of all ages, and whether it keeps up with new ones."""
+    try:
+        health = within(SEARCH_SECONDS, partial(search.check, database))
+    except (StorageError, TimeoutError) as error:
+        return Finding.fail(SEARCH, f"cannot be checked: {error}", "look at the database first")
+    return _verdict(health)
+
+
+def _verdict(health: IndexHealth) -> Finding:
+    if health.fault is not None:
+        return Finding.fail(SEARCH, f"broken: {health.fault}", _REINDEX)
+    if health.outdated:
+        return Finding.warn(SEARCH, "made by another version's rules", _REINDEX)
+    if health.waiting > MANY_WAITING:
+        return Finding.warn(
+            SEARCH,
+            f"{count(health.waiting, 'message')} wait to be indexed",
+            "start a worker (`afterturn up`), or run `afterturn db reindex`",
+        )
+    if not health.exists:
+        return Finding.ok(SEARCH, f"not made yet, {count(health.waiting, 'message')} waiting")
+    if not health.has_pieces:
+        return Finding.warn(
+            SEARCH,
+            f"{_state(health)}; pieces of words are looked for among the newest messages alone",
+            "install PostgreSQL's extension pg_trgm in the database, then `afterturn db reindex`",
+        )
+    return Finding.ok(SEARCH, _state(health))
+
+
+def _state(health: IndexHealth) -> str:
+    parts = [count(health.documents, "document")]
+    if health.waiting:
+        parts.append(f"{health.waiting:,} waiting")
+    if health.building is not None:
+        parts.append(f"a new one is {share(health.building)} built")
+    if not health.read_whole:
+        parts.append("too large to be read whole in this check")
+    return ", ".join(parts)

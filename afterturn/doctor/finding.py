@@ -1,4 +1,4 @@
-"""What a check found."""
+"""Findings of the doctor's checks, and questions with a time limit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Status(StrEnum):
-    """How bad it is."""
+    """Severity of a finding."""
 
     OK = "ok"
     WARN = "warn"
@@ -43,17 +43,17 @@ class Finding:
 
 
 def within(seconds: float, question: Callable[[], T]) -> T:
-    """Ask in a thread and wait for the answer at most so long.
+    """Return what `question` returns, called in a thread and waited for at most so long.
 
-    For questions that a driver may hang on whatever limits it was given, such as the name of a
-    host. Raises `TimeoutError`, and what the question raises.
+    For questions that a driver may hang on in spite of its own time limits, such as resolving the
+    name of a host. Raises `TimeoutError`, and what the question raises.
     """
     answers: SimpleQueue[tuple[T | None, Exception | None]] = SimpleQueue()
 
     def ask() -> None:
         try:
             answers.put((question(), None))
-        except Exception as error:  # noqa: BLE001 - raised again where it was asked
+        except Exception as error:  # noqa: BLE001 - raised again by the caller
             answers.put((None, error))
 
     Thread(target=ask, daemon=True).start()

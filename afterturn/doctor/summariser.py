@@ -1,14 +1,17 @@
-"""Whether the models that write summaries answer."""
+"""Checks of the models that write summaries: whether they answer, and whether they are slow."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from statistics import median
 
 from afterturn.doctor.finding import Finding, Status
 from afterturn.summarisers import describe_endpoint, describe_summarisers
 from afterturn.words import duration
+from storage import attempts
+from storage.engine import Database
 from workers.answers import accept
 from workers.endpoints import EndpointError, resolve_chain
 from workers.settings import Settings
@@ -22,6 +25,7 @@ from workers.summarising import (
     SummaryRequest,
     Task,
 )
+from workers.threshold import reasons_first
 
 CHECK = "summariser"
 
@@ -42,7 +46,7 @@ _OTHER_ADVICE = "see what the provider says; jobs wait and are tried again"
 def check_summarisers(
     settings: Settings, secrets: Mapping[str, str], *, ask: bool, seconds: float = SECONDS
 ) -> list[Finding]:
-    """One finding for each model of the chain. With `ask` each gets a request of a few tokens."""
+    """Return one finding for each model of the chain; with `ask` each gets a short request."""
     try:
         endpoints = resolve_chain(settings.auxiliary.compression, secrets)
     except EndpointError as error:
@@ -61,7 +65,7 @@ def check_summarisers(
     finally:
         for summariser in chain:
             summariser.close()
-    return [findings[0], *map(_less_grave, findings[1:])]
+    return [findings[0], *map(_milder, findings[1:])]
 
 
 def _asked(summariser: Summariser, name: str, seconds: float) -> Finding:
@@ -101,8 +105,52 @@ def _request() -> SummaryRequest:
     )
 
 
-def _less_grave(finding: Finding) -> Finding:
-    """A fallback that fails is no failure of the whole."""
+def _milder(finding: Finding) -> Finding:
+    """Turn a failure into a warning: without a fallback, summaries are still written."""
     if finding.status is Status.FAIL:
         return Finding.warn(CHECK, finding.detail, finding.advice)
     return finding
+
+
+SLOW_MS = 60_000
+"""A median above this is slow: most models write a summary within half a minute."""
+
+FEWEST = 5
+"""Answers from which on their times count for more than the model's name."""
+
+_MOST = 50
+_SLOW_ADVICE = (
+    "name a small, fast model that does not reason in auxiliary.compression.model, or switch its "
+    "reasoning off in extra_body"
+)
+
+
+def check_slowness(
+    settings: Settings, secrets: Mapping[str, str], database: Database | None
+) -> list[Finding]:
+    """Return a warning for each configured model that is slow, as measured or by its name."""
+    try:
+        chain = resolve_chain(settings.auxiliary.compression, secrets)
+    except EndpointError:
+        return []  # Reported by `check_summarisers`.
+    found = (_slow(one.model, _times(database, one.model)) for one in chain if one is not None)
+    return [Finding.warn(CHECK, problem, _SLOW_ADVICE) for problem in found if problem is not None]
+
+
+def _times(database: Database | None, model: str) -> list[int]:
+    if database is None:
+        return []
+    with database.read() as connection:
+        return attempts.answer_times(connection, model, limit=_MOST)
+
+
+def _slow(model: str, times: list[int]) -> str | None:
+    if len(times) >= FEWEST:
+        middle = median(times)
+        if middle <= SLOW_MS:
+            return None
+        took = f"takes {duration(middle)} for an answer, the median of its last {len(times)}"
+        return f"{model} {took}" + (", and reasons first" if reasons_first(model) else "")
+    if reasons_first(model):
+        return f"{model} reasons before it answers, as its name tells: summaries will be slow"
+    return None

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Type(StrEnum):
-    """What Prometheus makes of a metric."""
+    """Prometheus's type of a metric."""
 
     GAUGE = "gauge"
     COUNTER = "counter"
@@ -50,7 +50,7 @@ OLDEST_DUE = Metric(
     "How long the job that is due longest has been due; 0 without one.",
 )  # fmt: skip
 RETRYING = Metric(
-    "afterturn_retrying_jobs", _G, ("queue",), "Due jobs that were tried in vain before."
+    "afterturn_retrying_jobs", _G, ("queue",), "Due jobs whose earlier attempts failed."
 )
 PAUSED = Metric("afterturn_queue_paused", _G, ("queue",), "Whether an operator has paused it.")
 LEASES = Metric(
@@ -59,11 +59,11 @@ LEASES = Metric(
 )  # fmt: skip
 UNDECIDED = Metric(
     "afterturn_undecided_sessions", _G, (),
-    "Sessions with a finished turn that no worker has looked at.",
+    "Sessions with a finished turn that no worker has decided about.",
 )  # fmt: skip
 EVENT_LAG = Metric(
     "afterturn_event_lag_seconds", _G, (),
-    "Age of the oldest finished turn that no worker has looked at; 0 without one.",
+    "Age of the oldest finished turn that no worker has decided about; 0 without one.",
 )  # fmt: skip
 COOLDOWNS = Metric(
     "afterturn_cooldowns", _G, (), "Sessions whose automatic passes rest after a failure."
@@ -81,13 +81,16 @@ OCCUPANCY = Metric(
     "(at most 10,000).",
 )  # fmt: skip
 BREAKER_OPEN = Metric(
-    "afterturn_breaker_open", _G, ("endpoint",), "Whether nobody asks the model now."
+    "afterturn_breaker_open",
+    _G,
+    ("endpoint",),
+    "Whether the model is not asked now.",
 )
 BREAKER_FAILURES = Metric(
-    "afterturn_breaker_failures", _G, ("endpoint",), "Failures in a row that blame the endpoint."
+    "afterturn_breaker_failures", _G, ("endpoint",), "Failures in a row that are the endpoint's."
 )
 PASSES = Metric(
-    "afterturn_passes_total", _C, ("kind", "trigger", "outcome"), "Passes by what came of them."
+    "afterturn_passes_total", _C, ("kind", "trigger", "outcome"), "Passes by their outcome."
 )
 PASS_ERRORS = Metric(
     "afterturn_pass_errors_total", _C, ("kind", "error_class"), "Passes that got no summary."
@@ -143,7 +146,7 @@ METRICS = tuple(value for value in list(globals().values()) if isinstance(value,
 
 
 def as_markdown() -> str:
-    """The catalogue as the README's table."""
+    """Return the catalogue as a Markdown table."""
     rows = [
         f"| `{one.name}` | {one.type} | {', '.join(one.labels)} | {one.help} |" for one in METRICS
     ]

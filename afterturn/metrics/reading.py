@@ -9,10 +9,14 @@ from dataclasses import dataclass
 from celery import Celery
 from sqlalchemy import Connection
 
-from afterturn.broker import SECONDS, BrokerSilent, broker_application, queue_lengths
-from afterturn.doctor.finding import within
-from afterturn.queue_look import QueueLook, look_at_queues
-from afterturn.transport import TransportMissing
+from afterturn.broker import (
+    BrokerSilent,
+    TransportMissing,
+    broker_application,
+    queue_lengths,
+    queues_of_workers,
+)
+from afterturn.status import QueueStatus, fetch_queues
 from storage import endpoints, measures, sessions
 from storage.endpoints import EndpointState
 from storage.engine import Database
@@ -26,7 +30,7 @@ from workers.threshold import NoUsableWindowError
 DAY_MS = 86_400_000
 MOST_SESSIONS = 10_000
 MOST_UNCOUNTED = 2_000
-"""Tries that a look reads anew. Where there are more, they are counted for good first."""
+"""Attempts that a scrape counts by itself. Where there are more, they are added to the totals."""
 
 _REPLIES_SECONDS = 0.5
 
@@ -35,7 +39,7 @@ _REPLIES_SECONDS = 0.5
 class Deployment:
     """What the database knows. `occupancies` are shares of the threshold, 1.0 is full."""
 
-    queues: Sequence[QueueLook]
+    queues: Sequence[QueueStatus]
     retrying: Mapping[str, int]
     leases: Leases
     lag: Lag
@@ -57,7 +61,7 @@ class Delivery:
 
 
 def read_deployment(database: Database, settings: CompressionSettings) -> Deployment:
-    """Look at the database. Raises `StorageError`."""
+    """Read the database. Raises `StorageError`."""
     found, uncounted = _read(database, settings)
     if uncounted > MOST_UNCOUNTED:
         counting.count_tries(database)
@@ -77,7 +81,7 @@ def _read(database: Database, settings: CompressionSettings) -> tuple[Deployment
     with database.read() as connection:
         totals, uncounted = counting.current(connection)
         deployment = Deployment(
-            queues=look_at_queues(connection, database),
+            queues=fetch_queues(connection, database),
             retrying=measures.retrying(connection),
             leases=measures.leases(connection, database),
             lag=measures.lag(connection, database),
@@ -117,9 +121,7 @@ def _limits(size: SessionSize) -> tuple[object, ...]:
 
 def _workers(app: Celery) -> Mapping[str, int]:
     try:
-        answers = within(
-            SECONDS, lambda: app.control.inspect(timeout=_REPLIES_SECONDS).active_queues()
-        )
-    except Exception:  # noqa: BLE001 - every driver has errors of its own; nobody answered then
+        answers = queues_of_workers(app, seconds=_REPLIES_SECONDS)
+    except BrokerSilent:
         return {}
-    return Counter(queue["name"] for queues in (answers or {}).values() for queue in queues)
+    return Counter(queue for queues in answers.values() for queue in queues)

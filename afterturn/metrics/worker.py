@@ -1,4 +1,4 @@
-"""What one worker knows of its own tasks, told by Celery's signals."""
+"""Metrics of one worker's own tasks, counted by Celery's signals."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from workers.telemetry.tally import TRY_BOUNDS_MS
 
 
 class WorkerMetrics:
-    """Counts what the worker of this process runs, while it is entered; `registry` also tells of
-    the process itself: memory, processor time, open files."""
+    """Metrics of what the worker of this process runs while the object is entered; `registry` also
+    has those of the process itself: memory, processor time, open files."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()

@@ -132,7 +132,7 @@ def test_a_broker_that_does_not_answer_is_told_and_jobs_are_shown_all_the_same(
     assert document["broker"]["problem"]
     shown = invoke("queues")
     assert shown.code == Exit.OK
-    assert "does not tell" in shown.err
+    assert "does not answer" in shown.err
     assert "hunter2" not in shown.err + shown.out + str(document)
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text as sql
 
+from afterturn.doctor.database import MANY_WAITING, check_search
 from afterturn.doctor.finding import Status
-from afterturn.doctor.search import MANY_WAITING, check_search
 from afterturn.exits import Exit
 from producers import Gateway
 from storage import search

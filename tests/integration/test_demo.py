@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from afterturn.demo.transcript import shipped_transcript
-from afterturn.demo.turns import split_turns
-from afterturn.demo.verify import Findings, verify
+from afterturn.demo.figures import Findings, verify
+from afterturn.demo.transcript import shipped_transcript, split_turns
 from afterturn.exits import Exit
 from producers import Gateway, Session
 from storage.engine import Database, open_database

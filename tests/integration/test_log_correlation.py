@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from afterturn.logs import JsonLines
+from afterturn.telemetry import JsonLines
 from storage import jobs
 from storage.jobs import JobKind
 from tests.conversations import turn

@@ -24,7 +24,7 @@ CANARY = "xylophone-canary"
 UP = "import sys; from afterturn.cli import main; sys.argv[0] = 'afterturn'; main()"
 GATEWAY = f"""
 import os
-from afterturn.traces import traces
+from afterturn.telemetry import traces
 from producers import Gateway
 from tests.conversations import turn
 with traces(os.environ, service="gateway"), Gateway() as gateway:
@@ -167,7 +167,7 @@ def test_an_error_is_in_a_trace_by_its_class_alone(
 ) -> None:
     program = f"""
 import os
-from afterturn.traces import traces
+from afterturn.telemetry import traces
 from workers.telemetry.tracing import span
 with traces(os.environ, service="x"):
     try:

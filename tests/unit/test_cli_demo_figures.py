@@ -8,14 +8,11 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from afterturn.demo.figures import Figures, flatness_of
-from afterturn.demo.flatness import MOST_GROWTH, judge_flatness, rise
-from afterturn.demo.measures import Percentiles, TurnMeasure
-from afterturn.demo.progress import show_progress
-from afterturn.demo.report import show_report
+from afterturn.demo.display import show_progress, show_report
+from afterturn.demo.figures import MOST_GROWTH, Figures, Findings, flatness_of, judge_flatness, rise
+from afterturn.demo.play import Percentiles, TurnMeasure
 from afterturn.demo.transcript import Transcript
-from afterturn.demo.verify import Findings
-from afterturn.plot import occupancy_plot
+from afterturn.report.plot import occupancy_plot
 
 THRESHOLD = 1000
 CLEARED_LINE = "\x1b[2K"

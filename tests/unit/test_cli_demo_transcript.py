@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 from afterturn.demo.transcript import (
+    IN_PIECES_EVERY,
+    REPEATED_EVERY,
     TranscriptError,
     parse_transcript,
     read_transcript,
     shipped_transcript,
+    split_turns,
 )
-from afterturn.demo.turns import IN_PIECES_EVERY, REPEATED_EVERY, split_turns
 from workers.messages import outline
 
 USER = {"role": "user", "content": "Is it late?\u2028Or \x85 not?"}

@@ -10,15 +10,16 @@ from typing import Any
 import pytest
 
 from afterturn import installation
-from afterturn.doctor.broker import WORKED_QUEUES, check_broker
-from afterturn.doctor.configuration import read_configuration
 from afterturn.doctor.database import check_database
+from afterturn.doctor.deployment import (
+    WORKED_QUEUES,
+    check_broker,
+    check_packages,
+    read_configuration,
+)
 from afterturn.doctor.finding import Finding, Status, within
-from afterturn.doctor.guards import check_breakers, check_sessions
-from afterturn.doctor.jobs import check_jobs
-from afterturn.doctor.packages import check_packages
-from afterturn.doctor.slowness import check_slowness
-from afterturn.doctor.summariser import check_summarisers
+from afterturn.doctor.jobs import check_breakers, check_jobs, check_sessions
+from afterturn.doctor.summariser import check_slowness, check_summarisers
 from storage import attempts, endpoints, guards, migrate, queue_states
 from storage.attempts import AttemptRecord
 from storage.engine import Database, open_database

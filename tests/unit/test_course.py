@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from afterturn.reporting.course import Bounds, Course, Prices, Side, follow
+from afterturn.report.course import Bounds, Course, Prices, Side, follow
 from storage.ledger import PassFigures, RowFigures
 from workers.price_settings import ModelPrice, PriceSettings
 from workers.prices import cost, price_of

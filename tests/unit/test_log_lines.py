@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from afterturn.logs import JsonLines
+from afterturn.telemetry import JsonLines
 from tests.processes import PROJECT
 from workers.telemetry.log_lines import LOG_LINES, Field, LogEvent, log_event
 

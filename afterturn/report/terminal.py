@@ -9,11 +9,18 @@ from typing import Any
 from rich.text import Text
 
 from afterturn.console import Output
-from afterturn.plot import legend, occupancy_plot
-from afterturn.reporting.course import Course
-from afterturn.reporting.reading import SessionReport
-from afterturn.reporting.sums import Sums, add_up, occupancies
-from afterturn.reporting.words import amount, break_even, percent, short
+from afterturn.report.course import Course
+from afterturn.report.figures import (
+    SessionReport,
+    Sums,
+    add_up,
+    amount,
+    break_even,
+    occupancies,
+    percent,
+    short,
+)
+from afterturn.report.plot import legend, occupancy_plot
 from afterturn.words import cell, columns, facts, number
 
 

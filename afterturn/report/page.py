@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from afterturn.reporting.reading import SessionReport
-from afterturn.reporting.sums import Sums, add_up, occupancies, passes_by_day
-from afterturn.reporting.svg import Bar, Line, bar_chart, column_chart, line_chart, spark
-from afterturn.reporting.words import amount, break_even, percent, short
+from afterturn.report.charts import Bar, Line, bar_chart, column_chart, line_chart, spark
+from afterturn.report.figures import (
+    SessionReport,
+    Sums,
+    add_up,
+    amount,
+    break_even,
+    occupancies,
+    passes_by_day,
+    percent,
+    short,
+)
 from afterturn.words import moment, number
 
 BEST = 16
