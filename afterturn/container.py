@@ -28,7 +28,7 @@ KEYS = {
 
 
 def with_secrets(environ: Mapping[str, str], read: Callable[[str], str]) -> dict[str, str]:
-    """The environment of the command: `read` gives what is in a file.
+    """Return the environment of the command; `read` returns the content of a file.
 
     Raises `ValueError` where a password has no URL to go to. The message holds no secret.
     """

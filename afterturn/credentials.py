@@ -23,7 +23,7 @@ class Credentials:
 
     @classmethod
     def read(cls, file: Path) -> Credentials:
-        """The lines `NAME:PASSWORD` of a file; empty lines and those that begin with # are none.
+        """Read the lines `NAME:PASSWORD` of a file, without empty ones and those that begin with #.
 
         Raises `CommandError`, which never repeats a line.
         """
@@ -52,8 +52,8 @@ class Credentials:
         return cls(tuple(pairs))
 
     def admit(self, authorization: str | None) -> bool:
-        """Whether an `Authorization` header names one of the pairs. Takes as long for a wrong
-        password as for another one."""
+        """Return whether an `Authorization` header names one of the pairs, in the same time for any
+        password."""
         scheme, _, encoded = (authorization or "").partition(" ")
         if scheme.lower() != "basic":
             return False
@@ -74,7 +74,7 @@ class Place:
 
     @classmethod
     def read(cls, text: str, option: str) -> Place:
-        """`HOST:PORT`, an IPv6 address in brackets. Raises `CommandError`."""
+        """Parse `HOST:PORT`, an IPv6 address in brackets. Raises `CommandError`."""
         host, _, port = text.rpartition(":")
         host = host.removeprefix("[").removesuffix("]")
         if not host or not port.isdecimal() or int(port) > 65_535:
@@ -88,7 +88,7 @@ class Place:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host as it stands in an address or a `Host` header is this one and no other."""
+    """Return whether a host, as in an address or a `Host` header, is this one and no other."""
     if host.lower() == "localhost":
         return True
     try:

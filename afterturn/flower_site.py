@@ -35,7 +35,7 @@ _WORDS = {
 
 
 class ClosedMetrics(Metrics):  # type: ignore[misc] # Flower has no types
-    """Flower's own metrics, which it would show to anybody."""
+    """Flower's own metrics, for those who have signed in."""
 
     @tornado.web.authenticated
     async def get(self) -> None:
@@ -43,7 +43,7 @@ class ClosedMetrics(Metrics):  # type: ignore[misc] # Flower has no types
 
 
 class ClosedHealthcheck(Healthcheck):  # type: ignore[misc] # Flower has no types
-    """Whether Flower runs, which it would tell anybody."""
+    """Flower's health check, for those who have signed in."""
 
     @tornado.web.authenticated
     async def get(self) -> None:
@@ -61,14 +61,16 @@ class Site:
 
 
 def knows_people() -> bool:
-    """Whether FLOWER_AUTH has somebody else ask who looks (OAuth), in the place of a password."""
+    """Return whether FLOWER_AUTH has people sign in elsewhere (OAuth), without a password here."""
     apply_env_options()
     return bool(options.auth)
 
 
 def make_site(app: Celery, site: Site) -> Flower:
-    """Flower for `app`; not yet listening. Raises `SystemExit` for options of its own that cannot
-    be used (FLOWER_… in the environment)."""
+    """Make Flower for `app`, not yet listening.
+
+    Raises `SystemExit` for options of its own that cannot be used (FLOWER_… in the environment).
+    """
     apply_env_options()
     options.address = site.place.host
     options.port = site.place.port
@@ -88,13 +90,13 @@ def make_site(app: Celery, site: Site) -> Flower:
 
 
 def closed_handlers(prefix: str | None) -> list[Any]:
-    """What goes before Flower's own handlers."""
+    """Return the handlers that go before Flower's own."""
     handlers = [(r"/metrics", ClosedMetrics), (r"/healthcheck", ClosedHealthcheck)]
     return [rewrite_handler(one, prefix) for one in handlers] if prefix else handlers
 
 
 def readable(task: Any) -> Any:
-    """A task as people read it: which session, what for, which job, and why it failed."""
+    """Rewrite a task as people read it: which session, what for, which job, and why it failed."""
     task.args = ""
     task.kwargs = readable_arguments(task.kwargs)
     task.exception = readable_reason(task.exception)
@@ -104,7 +106,7 @@ def readable(task: Any) -> Any:
 
 
 def readable_arguments(kwargs: object) -> str:
-    """`airline-1, for micro, job 12, in micro` of the text of a ring's arguments."""
+    """Return a notification's arguments as `airline-1, for micro, job 12, in micro`."""
     try:
         given = ast.literal_eval(kwargs) if isinstance(kwargs, str) else kwargs
     except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -115,7 +117,7 @@ def readable_arguments(kwargs: object) -> str:
 
 
 def readable_result(result: object) -> object:
-    """What a task says of its work, without the quotes."""
+    """Return a task's result without the quotes."""
     try:
         return ast.literal_eval(result) if isinstance(result, str) else result
     except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -123,7 +125,7 @@ def readable_result(result: object) -> object:
 
 
 def readable_reason(exception: object) -> object:
-    """The sentence of an error of ours, out of whatever it is wrapped in."""
+    """Return the sentence of an error of ours, out of whatever it is wrapped in."""
     found = _OURS.search(exception) if isinstance(exception, str) else None
     if found is None:
         return exception

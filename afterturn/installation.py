@@ -14,7 +14,7 @@ OURS = "afterturn"
 
 
 def version_of(distribution: str) -> str:
-    """The version of an installed distribution, in words where there is none."""
+    """Return the version of an installed distribution, in words where there is none."""
     try:
         return version(distribution)
     except PackageNotFoundError:
@@ -22,7 +22,7 @@ def version_of(distribution: str) -> str:
 
 
 def shared_packages() -> dict[str, list[str]]:
-    """Our packages that other installed distributions ship too, with the names of those."""
+    """Return our packages that other installed distributions ship too, with the names of those."""
     distributions = packages_distributions()
     shared: dict[str, list[str]] = {}
     for package in PACKAGES:
@@ -33,7 +33,7 @@ def shared_packages() -> dict[str, list[str]]:
 
 
 def misplaced_packages() -> dict[str, str]:
-    """Our packages that Python would load from a place other than this program's, with that."""
+    """Return our packages that Python would load from another place, with that place."""
     home = Path(__file__).resolve().parents[1]
     misplaced: dict[str, str] = {}
     for package in PACKAGES:
@@ -45,7 +45,7 @@ def misplaced_packages() -> dict[str, str]:
 
 
 def warning() -> str | None:
-    """A line for the start of a worker, None where all is well."""
+    """Return a line for the start of a worker, None where all is well."""
     shared = shared_packages()
     if not shared:
         return None

@@ -36,7 +36,7 @@ class Fullness:
 
     @classmethod
     def of(cls, session: SessionRecord, settings: CompressionSettings) -> Fullness:
-        """The fullness of a session under these settings (ENGINE.md §4)."""
+        """Return the fullness of a session under these settings."""
         try:
             threshold = session_threshold(session, settings)
         except NoUsableWindowError as error:
@@ -46,10 +46,10 @@ class Fullness:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """All that `sessions show` tells. `cursor` is the position of the first message that
+    """All that `sessions show` prints. `cursor` is the position of the first message that
     micro-compaction has not absorbed; `batch_summary` is what the marker of a batch pass shows, a
-    placeholder or a reset too; attempts are the newest ones, oldest first; `undone` are
-    the summaries among theirs that were taken back. `failures` counts the failed tries in a row,
+    placeholder or a reset too; attempts are the newest ones, oldest first; `undone` are the
+    summaries among theirs that were undone. `failures` counts the failed attempts in a row,
     `now` is the database's time in milliseconds since 1970."""
 
     session: SessionRecord

@@ -19,7 +19,7 @@ _FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
 
 class LogLevel(StrEnum):
-    """How much a long-running command says."""
+    """What a long-running command logs at least."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -36,9 +36,9 @@ class LogFormat(StrEnum):
 
 class JsonLines(logging.Formatter):
     """One JSON object a line, in ASCII: time (UTC), level, logger, event and its fields, or the
-    message of a line that tells of no event.
+    message of a line without an event.
 
-    An error is told by its class and the frames it came through, without its own text, which may
+    An error is shown by its class and the frames it came through, without its own text, which may
     quote a conversation.
     """
 
@@ -60,7 +60,7 @@ class JsonLines(logging.Formatter):
 
 
 class _CurrentStderr(logging.StreamHandler[TextIO]):
-    """Writes to the standard error of now: a live display puts itself in its place for a while."""
+    """Writes to the current standard error, which a live display replaces for a while."""
 
     def emit(self, record: logging.LogRecord) -> None:
         self.stream = sys.stderr
@@ -73,7 +73,7 @@ def log_to_stderr(level: LogLevel, format_: LogFormat = LogFormat.TEXT) -> None:
     handler.setFormatter(JsonLines() if format_ is LogFormat.JSON else logging.Formatter(_FORMAT))
     logging.basicConfig(level=level.value.upper(), handlers=[handler], force=True)
     if level is not LogLevel.DEBUG:
-        # It tells at level info about every look at the revision.
+        # It logs every check of the revision at level info.
         logging.getLogger("alembic").setLevel(logging.WARNING)
 
 
@@ -83,7 +83,7 @@ ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
 
 @contextmanager
 def traces(environ: Mapping[str, str], *, service: str) -> Iterator[None]:
-    """Send spans to where OTEL_EXPORTER_OTLP_ENDPOINT says, until the block ends.
+    """Send spans to OTEL_EXPORTER_OTLP_ENDPOINT until the block ends.
 
     `service` is the name unless OTEL_SERVICE_NAME says otherwise. Raises `CommandError` where
     that is wanted and OpenTelemetry is not installed.

@@ -24,7 +24,7 @@ _FULL, _FILLING = 0.85, 0.5
 
 
 class Progress(Protocol):
-    """Told of every turn, and of the wait at the end."""
+    """A display that gets every turn, and the wait at the end."""
 
     def turn(self, measure: TurnMeasure) -> None: ...
 
@@ -111,7 +111,7 @@ def _colour(occupancy: float) -> str:
 
 
 def show_report(console: Console, figures: Figures) -> None:
-    """Print everything that there is to see."""
+    """Print the whole report."""
     console.print(_table(figures))
     if not console.options.ascii_only:
         console.print(legend(unmanaged="without afterturn", managed="with"))
@@ -201,8 +201,8 @@ def _words(check: str, figures: Figures) -> str:  # noqa: PLR0911 - one sentence
 
 
 def _verdict(figures: Figures) -> Text:
-    told = f"{figures.turns} turns in {figures.seconds:.0f} s, summaries by {figures.summariser}"
+    facts = f"{figures.turns} turns in {figures.seconds:.0f} s, summaries by {figures.summariser}"
     if figures.good:
-        return Text.assemble(("PASS", "bold green"), f"  {told}")
+        return Text.assemble(("PASS", "bold green"), f"  {facts}")
     bad = ", ".join(name for name, good in figures.checks.items() if not good)
-    return Text.assemble(("FAIL", "bold red"), f"  {bad}; {told}")
+    return Text.assemble(("FAIL", "bold red"), f"  {bad}; {facts}")

@@ -19,7 +19,7 @@ from storage.rows import Kind
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What was found. Counts of messages; `altered_messages` are stored ones that nobody sent.
+    """Result of the comparison, in messages; `altered_messages` are stored ones that nobody sent.
 
     `in_order` says that the stored messages, live and archived, are those of the conversation in
     its order. `counted_tokens` is the live view added up row by row, beside the session's own
@@ -46,7 +46,7 @@ def verify(
 ) -> Findings:
     """Read everything back and compare it byte for byte with what was `sent`.
 
-    Users' messages are looked for in the context as a model would get it.
+    Users' messages are searched in the context as a model would get it.
     """
     with database.read() as connection:
         record = sessions.fetch(connection, session.key)
@@ -81,12 +81,12 @@ def verify(
 
 
 def _bytes(message: Any) -> str:
-    """The message as JSON text: equal texts are equal byte for byte, the order of keys included."""
+    """Return the message as JSON text, which tells apart even another order of keys."""
     return json.dumps(message, ensure_ascii=False)
 
 
 def _is_within(wanted: Sequence[str], texts: Iterable[str]) -> bool:
-    """Whether all of `wanted` occur among `texts` in their order."""
+    """Return whether all of `wanted` occur among `texts` in their order."""
     rest: Iterator[str] = iter(texts)
     return all(any(text == candidate for candidate in rest) for text in wanted)
 
@@ -105,7 +105,7 @@ class Flatness:
     """Growth of the live view over the last third of the turns, in shares of the threshold.
 
     `growth` is all of it, `unmanaged` what it would have been without compaction, `kept` what the
-    user's own messages account for. `flat` is None where it cannot be told.
+    user's own messages account for. `flat` is None where it cannot be judged.
     """
 
     growth: float
@@ -131,7 +131,7 @@ def judge_flatness(
 
     Growth is that of the line of least squares through those turns: first and last value alone
     would depend on where in its up and down the view just is. Users' messages stay word for word
-    in the live view (ENGINE.md §7), so it cannot be flatter than they let it be: what they add by
+    in the live view, so it cannot be flatter than they let it be: what they add by
     the same measure (`kept`: tokens of all user messages so far) is taken off before judging.
     The view is flat when the rest is at most `MOST_GROWTH`.
 
@@ -147,7 +147,7 @@ def judge_flatness(
 
 
 def rise(values: Sequence[float]) -> float:
-    """By how much the line of least squares through `values` rises from first to last."""
+    """Return by how much the line of least squares through `values` rises from first to last."""
     n = len(values)
     if n < 2:
         return 0.0

@@ -25,13 +25,13 @@ from workers.settings_file import SettingsSource
 from workers.tokens import estimate_message
 
 POLL_SECONDS = 0.02
-"""How often the worker looks for jobs. A person takes longer to read than the usual pause; here
+"""Pause between two polls of the worker. A person takes longer to read than the usual pause; here
 nobody reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """All that a play needs. `database` is that of the worker."""
+    """A database, a worker and a gateway. `database` is that of the worker."""
 
     settings: Settings
     database: Database
@@ -90,7 +90,7 @@ class Percentiles:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Percentiles:
-        """The values at those ranks (nearest rank, nothing interpolated); values must not be
+        """Return the values at those ranks (nearest rank, nothing interpolated); values must not be
         empty."""
         ordered = sorted(values)
 
@@ -110,7 +110,7 @@ _PAUSE = 0.004
 
 
 def play(stage: Stage, session: Session, turns: Sequence[Turn]) -> Iterator[TurnMeasure]:
-    """Send every turn as a gateway would, and give what the session holds after each.
+    """Send every turn as a gateway would, and yield what the session holds after each.
 
     After a turn the worker gets a moment, which ends as soon as it has nothing to do.
     """
@@ -134,7 +134,7 @@ def play(stage: Stage, session: Session, turns: Sequence[Turn]) -> Iterator[Turn
 
 
 def settle(stage: Stage, session: Session) -> int:
-    """Wait for the session's last jobs; gives how many are still open."""
+    """Wait for the session's last jobs; returns how many are still open."""
 
     def open_jobs() -> int:
         with stage.database.read() as connection:
@@ -145,12 +145,12 @@ def settle(stage: Stage, session: Session) -> int:
 
 
 def is_request(message: dict[str, Any]) -> bool:
-    """Whether a person wrote it and it is not blank."""
+    """Return whether a person wrote it and it is not blank."""
     return outline(message).opens_turn
 
 
 def is_idle(database: Database, key: int) -> bool:
-    """Whether no job of the session runs or could. One that waits for its time does not count."""
+    """Return whether no job of the session runs or could. One that waits for its time may exist."""
     with database.read() as connection:
         running = any(
             job.state is JobState.RUNNING for job in job_records.open_jobs(connection, key)
@@ -159,7 +159,7 @@ def is_idle(database: Database, key: int) -> bool:
 
 
 def wait_until(happened: Callable[[], bool], seconds: float) -> bool:
-    """Wait for it, at most so long; gives whether it has happened."""
+    """Wait for it, at most so long; returns whether it has happened."""
     until = time.monotonic() + seconds
     while not happened():
         if time.monotonic() > until:
@@ -174,7 +174,7 @@ def _fetch(database: Database, key: int) -> SessionRecord:
 
 
 def _send(stage: Stage, session: Session, turn: Turn) -> float:
-    """Store a turn; gives the seconds that `finalize_turn` took, the first time where it is
+    """Store a turn; returns the seconds that `finalize_turn` took, the first time where it is
     repeated."""
     gateway, event = stage.gateway, f"turn-{turn.number}"
     if turn.early:

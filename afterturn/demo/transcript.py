@@ -37,7 +37,7 @@ class TranscriptError(CommandError):
 
 
 def shipped_transcript() -> Transcript:
-    """The conversation that ships with the package (FIXTURE.md tells where it is from)."""
+    """Return the conversation that ships with the package (FIXTURE.md says where it is from)."""
     content = files("afterturn.demo").joinpath(SHIPPED).read_bytes()
     return parse_transcript(content, SHIPPED)
 
@@ -148,7 +148,7 @@ class Turn:
 
 
 def split_turns(messages: Sequence[dict[str, Any]]) -> tuple[Turn, ...]:
-    """Cut a conversation at its real user messages (ENGINE.md §1).
+    """Cut a conversation at its real user messages.
 
     What stands before the first one, such as system messages, belongs to the first turn.
     """

@@ -17,6 +17,8 @@ _MARKS = 5
 _HALF = 460
 """Width of a chart that shares a line with another."""
 _BROADEST = 56.0
+_NAME_CHARACTER = 7.0
+"""Room that a character of a column's name takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +34,11 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A horizontal bar: what it is of, and how long it is; below 0 it points to the left."""
+    """A horizontal bar: its name, its length, and that in words; below 0 it points to the left."""
 
     name: str
     value: float
-    told: str
+    text: str
 
 
 def line_chart(
@@ -44,19 +46,22 @@ def line_chart(
     *,
     title: str,
     x_name: str,
-    told: Callable[[float], str],
+    write: Callable[[float], str],
     limit: tuple[float, str] | None = None,
     mark: tuple[float, str] | None = None,
 ) -> str:
-    """Lines over a common x axis, each named at its end. `limit` is a level with a name, `mark` a
-    place on the x axis; `told` writes values of the y axis."""
+    """Draw lines over a common x axis, each named at its end.
+
+    `limit` is a level with a name, `mark` a place on the x axis; `write` turns values of the y axis
+    into text.
+    """
     lines = [line for line in lines if line.values]
     if not lines:
         return ""
     xs = [x for line in lines for x, _ in line.values]
     ys = [y for line in lines for _, y in line.values] + ([limit[0]] if limit else [])
     scale = _Scale(min(xs), max(xs), min(0.0, *ys), max(ys))
-    parts = [_open(WIDTH, HEIGHT, title), *_grid(scale, told, x_name)]
+    parts = [_open(WIDTH, HEIGHT, title), *_grid(scale, write, x_name)]
     if limit is not None:
         y = scale.y(limit[0])
         parts.append(
@@ -69,13 +74,13 @@ def line_chart(
             f'<line class="mark" x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP}" y2="{HEIGHT - _BOTTOM}"/>'
             f'<text class="mark-name" x="{x + 5:.1f}" y="{_TOP + 10}">{escape(mark[1])}</text>'
         )
-    parts += [_path(line, scale, told) for line in lines]
+    parts += [_path(line, scale, write) for line in lines]
     parts += _names(lines, scale)
     return "".join([*parts, "</svg>"])
 
 
 def bar_chart(bars: Sequence[Bar], *, title: str, colour: str, below: str) -> str:
-    """Horizontal bars, each with its name and figure; `below` is the colour of those under 0."""
+    """Draw horizontal bars with names and figures; `below` is the colour of those under 0."""
     if not bars:
         return ""
     row, left, right = 24, 210, 110
@@ -90,44 +95,50 @@ def bar_chart(bars: Sequence[Bar], *, title: str, colour: str, below: str) -> st
         name = bar.name if len(bar.name) <= 32 else f"{bar.name[:30]}…"
         end = zero + max(0.0, bar.value) * unit
         parts.append(
-            f"<g><title>{escape(bar.name)}: {escape(bar.told)}</title>"
+            f"<g><title>{escape(bar.name)}: {escape(bar.text)}</title>"
             f'<text class="bar-name" x="{left - 8}" y="{y + 14}" text-anchor="end">'
             f"{escape(name)}</text>"
             f'<rect x="{start:.1f}" y="{y + 2}" width="{max(length, 1):.1f}" height="{row - 7}" '
             f'rx="3" fill="var({below if bar.value < 0 else colour})"/>'
-            f'<text class="bar-told" x="{end + 6:.1f}" y="{y + 14}">{escape(bar.told)}</text></g>'
+            f'<text class="bar-text" x="{end + 6:.1f}" y="{y + 14}">{escape(bar.text)}</text></g>'
         )
     return "".join([*parts, "</svg>"])
 
 
 def column_chart(
-    columns: Sequence[tuple[str, float]], *, title: str, colour: str, told: Callable[[float], str]
+    columns: Sequence[tuple[str, float]], *, title: str, colour: str, write: Callable[[float], str]
 ) -> str:
-    """Columns side by side, each with its name below and its figure above."""
+    """Draw columns side by side, with figures above and, as far as they fit, names below."""
     if not any(value for _, value in columns):
         return ""
     width, height, bottom, top = _HALF, 220, 30, 22
     most = max(value for _, value in columns)
     step = (width - 20) / len(columns)
     broad = min(0.76 * step, _BROADEST)
+    named_every = math.ceil(_NAME_CHARACTER * max(len(name) for name, _ in columns) / step)
     parts = [_open(width, height, title)]
     for place, (name, value) in enumerate(columns):
         x, size = 10 + step * place, (height - bottom - top) * value / most
         y = height - bottom - size
-        shown = f'<text class="bar-told" text-anchor="middle" x="{x + step / 2:.1f}"'
+        shown = f'<text class="bar-text" text-anchor="middle" x="{x + step / 2:.1f}"'
         parts.append(
-            f"<g><title>{escape(name)}: {escape(told(value))}</title>"
+            f"<g><title>{escape(name)}: {escape(write(value))}</title>"
             f'<rect x="{x + (step - broad) / 2:.1f}" y="{y:.1f}" width="{broad:.1f}" '
             f'height="{max(size, 0):.1f}" rx="3" fill="var({colour})"/>'
-            + (f'{shown} y="{y - 6:.1f}">{escape(told(value))}</text>' if value else "")
-            + f'<text class="tick" text-anchor="middle" x="{x + step / 2:.1f}" '
-            f'y="{height - 10}">{escape(name)}</text></g>'
+            + (f'{shown} y="{y - 6:.1f}">{escape(write(value))}</text>' if value else "")
+            + (
+                f'<text class="tick" text-anchor="middle" x="{x + step / 2:.1f}" '
+                f'y="{height - 10}">{escape(name)}</text>'
+                if (len(columns) - 1 - place) % named_every == 0
+                else ""
+            )
+            + "</g>"
         )
     return "".join([*parts, "</svg>"])
 
 
 def spark(values: Sequence[float], *, colour: str, most: float, title: str) -> str:
-    """A small line without axes; the dotted line is at 1."""
+    """Draw a small line without axes; the dotted line is at 1."""
     width, height = 180, 44
     if len(values) < 2 or most <= 0:
         return ""
@@ -169,14 +180,14 @@ def _open(width: int, height: int, title: str) -> str:
     )
 
 
-def _grid(scale: _Scale, told: Callable[[float], str], x_name: str) -> list[str]:
+def _grid(scale: _Scale, write: Callable[[float], str], x_name: str) -> list[str]:
     parts = []
     for value in _ticks(scale.y_least, scale.y_most):
         y = scale.y(value)
         parts.append(
             f'<line class="grid" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
             f'<text class="tick" x="{_LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">'
-            f"{escape(told(value))}</text>"
+            f"{escape(write(value))}</text>"
         )
     for value in _ticks(scale.x_least, scale.x_most):
         parts.append(
@@ -191,7 +202,7 @@ def _grid(scale: _Scale, told: Callable[[float], str], x_name: str) -> list[str]
     return parts
 
 
-def _path(line: Line, scale: _Scale, told: Callable[[float], str]) -> str:
+def _path(line: Line, scale: _Scale, write: Callable[[float], str]) -> str:
     values = _thin(line.values, _MOST_POINTS)
     points = [(scale.x(x), scale.y(y)) for x, y in values]
     drawn = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
@@ -205,7 +216,7 @@ def _path(line: Line, scale: _Scale, told: Callable[[float], str]) -> str:
         )
     dots = "".join(
         f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="5" fill="var({line.colour})">'
-        f"<title>{escape(line.name)}, {value[0]:,.0f}: {escape(told(value[1]))}</title></circle>"
+        f"<title>{escape(line.name)}, {value[0]:,.0f}: {escape(write(value[1]))}</title></circle>"
         for (x, y), value in zip(points, values, strict=True)
     )
     return (
@@ -215,7 +226,7 @@ def _path(line: Line, scale: _Scale, told: Callable[[float], str]) -> str:
 
 
 def _names(lines: Sequence[Line], scale: _Scale) -> list[str]:
-    """Names at the ends of the lines, moved apart where they would overlap."""
+    """Write the names at the ends of the lines, moved apart where they would overlap."""
     ends = [(scale.y(line.values[-1][1]), line) for line in lines]
     parts, lowest = [], 0.0
     for y, line in sorted(ends, key=lambda end: end[0]):
@@ -235,7 +246,7 @@ def _thin(values: Sequence[tuple[float, float]], most: int) -> list[tuple[float,
 
 
 def _ticks(least: float, most: float) -> list[float]:
-    """Round values between two, about five of them."""
+    """Return about five round values between two."""
     span = most - least
     if span <= 0:
         return [least]

@@ -1,8 +1,8 @@
-"""The course of a session, with afterturn and without: a rule over figures.
+"""The course of a session, with afterturn and without: a pure rule over figures.
 
 *Without* is the same conversation in an agent that summarises inline when a request reaches the
-threshold, as agents do that have no workers: head, tail and summary by the same rules (ENGINE.md
-§§5, 6), and a call that reads the middle. A conversation that simply grew would save more and
+threshold, as agents do that have no workers: head, tail and summary by the same rules,
+and a call that reads the middle. A conversation that simply grew would save more and
 could not be sent at all. Requests are the assistant's messages: each was answered to what was live
 before it. System prompt and tool definitions are on both sides and left out.
 """
@@ -17,11 +17,11 @@ from workers.price_settings import ModelPrice
 from workers.prices import cost
 from workers.triggers import Trigger
 
-_ASKED_FOR = frozenset({Trigger.MANUAL, Trigger.RECOMPACT, Trigger.HEAL})
-"""Triggers of passes that no request made due."""
+_REQUESTED = frozenset({Trigger.MANUAL, Trigger.RECOMPACT, Trigger.HEAL})
+"""Triggers of passes that no turn of the conversation called for."""
 
 SUMMARISER_MOST = 40_000
-"""Tokens that a call of the summariser reads at the most: 160,000 characters (ENGINE.md §6.3)."""
+"""Tokens that a call of the summariser reads at the most: 160,000 characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ class Prices:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What one side came to: requests with their prompts, of which `cached` tokens were sent the
-    same way just before; and what summarising read and wrote."""
+    """Totals of one side: the prompts of its requests, of which `cached` tokens were sent the same
+    way just before; and what summarising read and wrote."""
 
     prompt: int = 0
     cached: int = 0
@@ -61,7 +61,7 @@ class Side:
         return self.prompt + self.summariser_read + self.summariser_written
 
     def money(self, prices: Prices) -> float | None:
-        """What that costs; None where a price is not known."""
+        """Return what that costs; None where a price is not known."""
         if prices.main is None or prices.summariser is None:
             return None
         return cost(
@@ -76,7 +76,7 @@ class Side:
 @dataclass(frozen=True, slots=True)
 class Point:
     """After a turn: live tokens with afterturn, those inline, those of everything ever said, and
-    what both sides had come to. `passes` had changed the view by then."""
+    the totals of both sides. `passes` had changed the view by then."""
 
     turn: int
     managed: int
@@ -90,7 +90,7 @@ class Point:
 @dataclass(frozen=True, slots=True)
 class Course:
     """A session from its first turn here to now. `inline_passes` are the batch passes that an
-    inline agent makes its user wait for, `batch_passes` those that its requests made due here:
+    inline agent makes its user wait for, `batch_passes` those that its turns called for here:
     what a person asked for, or bulk work, is none of them."""
 
     points: tuple[Point, ...]
@@ -115,13 +115,15 @@ class Course:
         return self.without.tokens - self.with_.tokens
 
     def money_saved(self, prices: Prices) -> float | None:
-        """The same in money; None where a price is not known."""
+        """Return the same in money; None where a price is not known."""
         without, with_ = self.without.money(prices), self.with_.money(prices)
         return None if without is None or with_ is None else without - with_
 
     def break_even_pass(self, prices: Prices) -> int | None:
-        """With how many passes the session had won back what they cost, for good; None while it
-        has not. 0 where it was never behind."""
+        """Return after how many passes the session had won back their cost for good.
+
+        None while it has not, 0 where it was never behind.
+        """
         if self.passes and (not self.points or _gain(self.points[-1], prices) <= 0):
             return None
         found: int | None = None
@@ -173,10 +175,10 @@ def follow(
     imported_rows: int,
     live_tokens: int,
 ) -> Course:
-    """Play a session over again, by its figures.
+    """Replay a session by its figures.
 
     The first `imported_rows` rows were sent by others: both sides begin with what was live then.
-    `live_tokens` is what is live now; what was taken back by a person meanwhile is seen in it.
+    `live_tokens` is what is live now, which includes what a person has undone meanwhile.
     """
     managed, inline, whole = _View(), _View(), 0
     points: list[Point] = []
@@ -227,7 +229,7 @@ def _changes(one: PassFigures) -> bool:
 
 
 def _is_batch(one: PassFigures) -> bool:
-    return one.kind == "batch" and one.trigger not in _ASKED_FOR and _changes(one)
+    return one.kind == "batch" and one.trigger not in _REQUESTED and _changes(one)
 
 
 def _compact_inline(inline: _View, bounds: Bounds) -> int:

@@ -109,7 +109,7 @@ _CLASSES = 11
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """Added up over sessions. `money_saved` is of those whose prices are known, None where none
+    """Totals over sessions. `money_saved` is of those whose prices are known, None where none
     is; `priced` is how many those are."""
 
     sessions: int
@@ -134,7 +134,7 @@ class Sums:
 
 
 def add_up(reports: Sequence[SessionReport]) -> Sums:
-    """The sums over `reports`."""
+    """Add up `reports`."""
     known = [one.money_saved for one in reports if one.money_saved is not None]
     courses = [one.course for one in reports]
     return Sums(
@@ -159,14 +159,14 @@ def add_up(reports: Sequence[SessionReport]) -> Sums:
 
 
 def occupancies(reports: Iterable[SessionReport]) -> list[tuple[str, int]]:
-    """How many sessions are how full now, in tenths of the threshold."""
+    """Count the sessions by how full they are now, in tenths of the threshold."""
     counts = Counter(min(_CLASSES - 1, int(one.occupancy / STEP)) for one in reports)
     names = [f"≤{10 * place + 10} %" for place in range(_CLASSES - 1)] + ["over"]
     return [(name, counts[place]) for place, name in enumerate(names)]
 
 
 def passes_by_day(reports: Iterable[SessionReport], *, most: int) -> list[tuple[str, int]]:
-    """Passes that changed a view by day (UTC), the last `most` days that had any."""
+    """Count the passes that changed a view by day (UTC), for the last `most` days that had any."""
     days: Mapping[str, int] = Counter(
         f"{datetime.fromtimestamp(one.at / 1000, UTC):%Y-%m-%d}"
         for report in reports
@@ -177,7 +177,7 @@ def passes_by_day(reports: Iterable[SessionReport], *, most: int) -> list[tuple[
 
 
 def short(value: float) -> str:
-    """`950`, `12.3k`, `4.56M`."""
+    """Write a figure short: `950`, `12.3k`, `4.56M`."""
     size = abs(value)
     if size >= 999_500:
         return f"{value / 1_000_000:,.2f}M"
@@ -187,12 +187,12 @@ def short(value: float) -> str:
 
 
 def percent(value: float) -> str:
-    """A share as whole percents."""
+    """Write a share in whole percent."""
     return f"{100 * value:,.0f} %"
 
 
 def amount(value: float | None, currency: str) -> str:
-    """Money, or that it is not known (faults F275)."""
+    """Write an amount of money; `unknown` without one, since an unknown price is not zero."""
     if value is None:
         return "unknown"
     digits = 2 if abs(value) >= 1 or value == 0 else 4
@@ -200,7 +200,7 @@ def amount(value: float | None, currency: str) -> str:
 
 
 def break_even(passes: int | None) -> str:
-    """With which pass a session had won back what passes cost."""
+    """Write with which pass a session had won back what passes cost."""
     if passes is None:
         return "not yet"
     return "at once" if passes == 0 else f"pass {number(passes)}"

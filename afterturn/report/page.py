@@ -47,7 +47,7 @@ font-variant-numeric:tabular-nums}.tile span{color:var(--soft);font-size:13px}
 grid-template-columns:repeat(auto-fit,minmax(430px,1fr))}
 svg{width:100%;height:auto;display:block;overflow:visible}
 svg text{font-size:11.5px;fill:var(--soft);font-family:inherit}
-svg .name{font-weight:600;fill:revert-layer}svg .bar-name,svg .bar-told{fill:var(--ink)}
+svg .name{font-weight:600;fill:revert-layer}svg .bar-name,svg .bar-text{fill:var(--ink)}
 .grid{stroke:var(--line);stroke-width:1}.limit{stroke:var(--limit);stroke-width:1.2;
 stroke-dasharray:2 3}svg .limit-name{fill:var(--limit)}.mark{stroke:var(--ink);stroke-width:1;
 stroke-dasharray:3 3}svg .mark-name{fill:var(--ink);font-weight:600}
@@ -63,13 +63,13 @@ tr:last-child td{border-bottom:0}td svg{width:180px;display:inline-block}
 
 
 def session_page(report: SessionReport, *, currency: str, made_at: int) -> str:
-    """The page of one session."""
+    """Return the page of one session."""
     course, session = report.course, report.session
     sums = add_up([report])
     name = session.title or session.id
     lead = (
         f"{escape(session.id)} · {number(session.turns)} turns, "
-        f"{number(len(report.passes))} tries of passes; threshold {number(course.threshold)} "
+        f"{number(len(report.passes))} attempts of passes; threshold {number(course.threshold)} "
         f"tokens, {percent(report.occupancy)} full now."
     )
     even = report.break_even
@@ -95,11 +95,11 @@ def session_page(report: SessionReport, *, currency: str, made_at: int) -> str:
 def overall_page(
     reports: Sequence[SessionReport], *, owner: str | None, currency: str, made_at: int
 ) -> str:
-    """The page of all sessions."""
+    """Return the page of all sessions."""
     sums = add_up(reports)
-    whose = "all owners" if owner is None else owner
+    owners = "all owners" if owner is None else owner
     lead = (
-        f"Sessions of {escape(whose)} that had a pass: {number(sums.sessions)}, with "
+        f"Sessions of {escape(owners)} that had a pass: {number(sums.sessions)}, with "
         f"{number(sums.requests)} requests. Saved is net of all that summarising took, against "
         "agents that summarise inline at the threshold."
     )
@@ -122,7 +122,7 @@ def overall_page(
                 [(name.removesuffix(" %"), float(many)) for name, many in occupancies(reports)],
                 title="Sessions by occupancy",
                 colour="--with",
-                told=short,
+                write=short,
             ),
         )
         + _card(
@@ -132,7 +132,7 @@ def overall_page(
                 passes_by_day(reports, most=_DAYS),
                 title="Passes by day",
                 colour="--inline",
-                told=short,
+                write=short,
             ),
         )
         + "</div>",
@@ -167,7 +167,7 @@ def _occupancy_chart(report: SessionReport) -> str:
         ],
         title="Occupancy over turns",
         x_name="turn",
-        told=percent,
+        write=percent,
         limit=(1.0, "threshold"),
     )
 
@@ -190,7 +190,7 @@ def _cost_chart(report: SessionReport, currency: str) -> str:
         ],
         title="Cost over turns",
         x_name="turn",
-        told=(lambda value: amount(value, currency)) if prices.known else short,
+        write=(lambda value: amount(value, currency)) if prices.known else short,
         mark=mark,
     )
 
@@ -280,10 +280,10 @@ def _tiles(sums: Sums, currency: str, paid: str) -> str:
     )
 
 
-def _card(title: str, words: str, inner: str) -> str:
+def _card(title: str, text: str, inner: str) -> str:
     shown = inner or "<p>Nothing to show yet.</p>"
-    said = f"<p>{escape(words)}</p>" if words else ""
-    return f'<section class="card"><h2>{escape(title)}</h2>{said}{shown}</section>'
+    lead = f"<p>{escape(text)}</p>" if text else ""
+    return f'<section class="card"><h2>{escape(title)}</h2>{lead}{shown}</section>'
 
 
 def _page(heading: str, lead: str, tiles: str, cards: Sequence[str], *, made_at: int) -> str:

@@ -53,7 +53,7 @@ def occupancy_plot(
 
 
 def legend(*, unmanaged: str, managed: str) -> Text:
-    """What the lines of the plot are, in these words."""
+    """Return the legend of the plot, with these names of its lines."""
     return Text.assemble(
         "Live tokens in % of the threshold, by turn:  ",
         (f"▄▄ {managed}", MANAGED),

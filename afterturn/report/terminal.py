@@ -117,7 +117,7 @@ def show_overall(
 
 
 def session_document(report: SessionReport) -> dict[str, Any]:
-    """One session's report for programs."""
+    """Return one session's report for programs."""
     course = report.course
     return {
         "owner": report.session.owner,
@@ -149,7 +149,7 @@ def session_document(report: SessionReport) -> dict[str, Any]:
 
 
 def overall_document(reports: Sequence[SessionReport], *, owner: str | None) -> dict[str, Any]:
-    """The report of many sessions for programs."""
+    """Return the report of many sessions for programs."""
     sums = add_up(reports)
     return {
         "owner": owner,
