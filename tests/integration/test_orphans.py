@@ -235,7 +235,7 @@ class TestCooldowns:
         return case
 
     def swept_later(self, database: Database, **settings: Any) -> dict[str, str]:
-        """Ten minutes later: sweep and work the turn job; gives what is open then."""
+        """Ten minutes later: recover orphans and run the turn job; returns what is open then."""
         url = url_of(database)
         with playing(url, offset_ms=10 * MINUTE, **{**SMALL, **settings}) as play:
             assert recover_orphans(play.shop) == Orphans(cooled_down=1)

@@ -1,4 +1,4 @@
-"""The schedule asks for upkeep, and clocks that differ do not silence it."""
+"""The schedule sends maintenance, and clocks that differ do not silence it."""
 
 from __future__ import annotations
 
