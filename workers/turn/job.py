@@ -188,7 +188,7 @@ def _decide(context: WorkerContext, connection: Connection, stored: _Stored) -> 
         and micro_may_run(session, under)
         and micro_may_be_due(session, settings)
     )
-    # Where the rows held too little before, the next jobs would mostly be for nothing too.
+    # Behind a pass that left little the count mostly tells; elsewhere a job might be for nothing.
     checked = (
         micro
         and session.checked_tokens is not None

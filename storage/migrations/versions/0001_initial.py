@@ -114,7 +114,7 @@ def _make_conversations() -> None:
         _integer("live_messages", server_default="0"),
         _integer("live_tokens", server_default="0"),
         _integer("unabsorbed_tokens", server_default="0"),
-        _integer("checked_tokens", nullable=True),
+        _integer("checked_tokens", nullable=True, server_default="0"),
         _integer("passes", server_default="0"),
         _integer("tokens_saved", server_default="0"),
         _integer("started_at"),
