@@ -70,7 +70,7 @@ _PASSED = _live_tokens_of(
 )
 """What stays live between two places of the cursor."""
 
-_RECHECK = case((_SESSIONS.c.checked_tokens.is_not(None), 0))
+_UNCHECKED = 0
 _CHANGE = {
     "revision": _SESSIONS.c.revision + 1,
     "live_messages": _SESSIONS.c.live_messages + bindparam("rows", type_=BigInteger),
@@ -82,7 +82,7 @@ _IS_CHANGED = _SESSIONS.c.key == bindparam("session")
 _COUNT_CHANGE = (
     update(_SESSIONS)
     .where(_IS_CHANGED)
-    .values(**_CHANGE, unabsorbed_tokens=RECOUNTED, checked_tokens=_RECHECK)
+    .values(**_CHANGE, unabsorbed_tokens=RECOUNTED, checked_tokens=_UNCHECKED)
     .returning(*COLUMNS)
 )
 _COUNT_MICRO_PASS = (
@@ -100,7 +100,7 @@ _COUNT_MICRO_PASS = (
 _COUNT_SKIPPED = (
     update(_SESSIONS)
     .where(_IS_CHANGED)
-    .values(unabsorbed_tokens=_SESSIONS.c.unabsorbed_tokens - _PASSED, checked_tokens=_RECHECK)
+    .values(unabsorbed_tokens=_SESSIONS.c.unabsorbed_tokens - _PASSED, checked_tokens=_UNCHECKED)
 )
 
 
@@ -113,8 +113,9 @@ class SessionRecord:
     to what the provider counts (see docs/explanation/tokens.md).
 
     `unabsorbed_tokens` are those of the live messages from the cursor `micro` on, markers left out.
-    `checked_tokens` is what they came to when the rows were last read, if these held nothing for a
-    micro pass, else None; 0 where the view has changed since in another way than by growth.
+    `checked_tokens` is what they came to when the rows were last read and held nothing for a micro
+    pass; 0 where the view is new or has changed since in another way than by growth, None behind a
+    pass that left less than another one needs.
     """
 
     key: int
@@ -427,7 +428,7 @@ def set_model(
             "context_window": context_window,
             "reserved_output": reserved_output,
             "declared_window": case((same, _S.declared_window), else_=None),
-            "checked_tokens": case((same, _S.checked_tokens), else_=_RECHECK),
+            "checked_tokens": case((same, _S.checked_tokens), else_=_UNCHECKED),
             "calibration": case((same, _S.calibration), else_=None),
         },
     )
@@ -446,7 +447,7 @@ def declare_window(connection: Connection, key: int, window: int) -> SessionReco
         {
             "revision": _S.revision + case((smaller, 1), else_=0),
             "declared_window": case((smaller, window), else_=_S.declared_window),
-            "checked_tokens": case((smaller, _RECHECK), else_=_S.checked_tokens),
+            "checked_tokens": case((smaller, _UNCHECKED), else_=_S.checked_tokens),
         },
     )
 

@@ -186,7 +186,7 @@ def _decide(shop: Workshop, connection: Connection, stored: _Stored) -> Decision
         and micro_may_run(session, under)
         and micro_may_be_due(session, settings)
     )
-    # Where the rows held too little before, the next jobs would mostly be for nothing too.
+    # Behind a pass that left little the count mostly tells; elsewhere a job might be for nothing.
     checked = (
         micro
         and session.checked_tokens is not None

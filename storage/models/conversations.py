@@ -60,7 +60,7 @@ class Session(Base):
     live_messages: Mapped[int] = mapped_column(server_default="0")
     live_tokens: Mapped[int] = mapped_column(server_default="0")
     unabsorbed_tokens: Mapped[int] = mapped_column(server_default="0")
-    checked_tokens: Mapped[int | None]
+    checked_tokens: Mapped[int | None] = mapped_column(server_default="0")
     passes: Mapped[int] = mapped_column(server_default="0")
     tokens_saved: Mapped[int] = mapped_column(server_default="0")
 
