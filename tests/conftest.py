@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     tiers.load(soak=config.getoption("--soak"))
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell starts programs in the background so, and the programs of tests would inherit it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     workerinput: dict[str, Any] | None = getattr(config, "workerinput", None)
     config.stash[RUN] = (
         Run.begin() if workerinput is None else Run.join(Path(workerinput[RUN_DIRECTORY]))

@@ -30,8 +30,8 @@ _CLOCKS = {
 
 _COUNT = """
 UPDATE sessions SET next_position = next_position + :rows, live_messages = live_messages + :rows,
-    live_tokens = live_tokens + :tokens, turns = turns + 1, turn_open = 0, active_at = {clock},
-    idle_since = {clock}
+    live_tokens = live_tokens + :tokens, unabsorbed_tokens = unabsorbed_tokens + :tokens,
+    turns = turns + 1, turn_open = 0, active_at = {clock}, idle_since = {clock}
 WHERE key = :key RETURNING next_position, turns, revision, active_at
 """
 _EVENT = """

@@ -75,11 +75,11 @@ def test_a_job_that_crashed_in_a_worker_is_shown_with_its_frames_and_without_a_w
     assert [isinstance(end, Crashed) and end.dead for end in ends] == [False, False, True]
     shown = invoke("dead", "show", str(job))
     assert shown.code == Exit.OK
-    for told in ("talk", "ValueError", "Where it failed:", "turn.py", "run_turn"):
+    for told in ("talk", "ValueError", "Where it failed:", "turn/job.py", "run_turn"):
         assert told in shown.out
     document = invoke("dead", "show", str(job), "--json").document
     assert document["reason"] == "ValueError"
-    assert "turn.py" in document["trace"]
+    assert "turn/job.py" in document["trace"]
     assert document["attempts"] == 3
     assert document["first_failed_at"] <= document["last_failed_at"]
     for text in (shown.out, str(document), invoke("dead", "list").out):

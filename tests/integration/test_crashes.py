@@ -302,7 +302,7 @@ def test_a_job_that_raises_is_tried_three_times_and_then_dead_with_its_trace_but
         )
         assert (state, reason) == ("dead", "RuntimeError")
         for told in (trace, caplog.text):
-            assert "in reach" in told
+            assert "in failpoint" in told
             assert said not in told
         # The session goes on with its next turn.
         scene.play.say(scene.session, Turn(turn(99), [None] * 4))

@@ -207,7 +207,7 @@ def play(database: Database, run: Run) -> None:
     work_off(context)
 
 
-POINTS = 96
+POINTS = 87
 """At how many points such a run may be broken off; a few more where a database sees more."""
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     )
 
 _NAMES = {
-    "workers.endpoints": (
+    "workers.summariser.endpoints": (
         "Endpoint",
         "EndpointError",
         "FallbackSettings",
