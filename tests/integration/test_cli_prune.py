@@ -113,9 +113,7 @@ def test_a_person_is_past_the_main_switch_the_mark_and_the_least_that_is_freed(
         "tokens_after": 6_100,
     }
     again = pruned(person, "--yes", "--json").document
-    assert again["nothing_to_prune"] == (
-        "no old tool output is left that a note could take the place of"
-    )
+    assert again["nothing_to_prune"] == ("no old tool output is left that a note could replace")
     assert pruned(person, "--yes").out.startswith("Nothing to shorten: no old tool output")
 
 
