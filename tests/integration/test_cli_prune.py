@@ -151,7 +151,7 @@ def test_a_queue_that_is_paused_is_told(person: Person, url: str) -> None:
         (("prune", "nobody", "--preview"), Exit.NOT_FOUND, "no session 'nobody'"),
         (("prune", "nobody", "--undo"), Exit.NOT_FOUND, "no session 'nobody'"),
         (("output", "out-1-4000"), Exit.NOT_FOUND, "no output 'out-1-4000'"),
-        (("output", "page 3"), Exit.USAGE, "is no handle of tool output"),
+        (("output", "page 3"), Exit.USAGE, "is not a handle of tool output"),
         (("--owner", "another", "output", "out-1-6"), Exit.NOT_FOUND, "owner 'another' has no"),
     ],
 )

@@ -247,8 +247,8 @@ def trigger_statuses(
     """Return the status of every automatic trigger of a session.
 
     `micro_due` says whether a micro pass has something to absorb, `placeholder` whether one is
-    shown, `down` why no summariser can be asked now (`nobody_answers`). `CONTEXT_OVERFLOW` stands
-    for all errors of the provider, because they share one set of rules.
+    shown, `down` why no summariser can be asked now (`nobody_answers`). `CONTEXT_OVERFLOW`
+    represents all errors of the provider, because they share one set of rules.
     """
     return tuple(_statuses(load, under, micro_due, placeholder, down))
 
