@@ -330,7 +330,7 @@ def _judge_trigger(
         held = before.guards.get(GuardName.UNDONE)
         assert held is None or held.subject != before.session.turns, "undone, and done again"
     if kind is SummaryKind.PLACEHOLDER and settings.abort_on_summary_failure:
-        assert rules.folds_at_once
+        assert rules.placeholder_at_once
     if before.session.turn_open and not rules.enters_open_turn and kind is not SummaryKind.RESET:
         opened = [row.position for row in before.live if row.opens_turn]
         assert not opened or all(row.position <= opened[-1] for row in absorbed)

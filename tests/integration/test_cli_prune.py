@@ -113,9 +113,7 @@ def test_a_person_is_past_the_main_switch_the_mark_and_the_least_that_is_freed(
         "tokens_after": 6_100,
     }
     again = pruned(person, "--yes", "--json").document
-    assert again["nothing_to_prune"] == (
-        "no old tool output is left that a note could take the place of"
-    )
+    assert again["nothing_to_prune"] == ("no old tool output is left that a note could replace")
     assert pruned(person, "--yes").out.startswith("Nothing to shorten: no old tool output")
 
 
@@ -153,7 +151,7 @@ def test_a_queue_that_is_paused_is_told(person: Person, url: str) -> None:
         (("prune", "nobody", "--preview"), Exit.NOT_FOUND, "no session 'nobody'"),
         (("prune", "nobody", "--undo"), Exit.NOT_FOUND, "no session 'nobody'"),
         (("output", "out-1-4000"), Exit.NOT_FOUND, "no output 'out-1-4000'"),
-        (("output", "page 3"), Exit.USAGE, "is no handle of tool output"),
+        (("output", "page 3"), Exit.USAGE, "is not a handle of tool output"),
         (("--owner", "another", "output", "out-1-6"), Exit.NOT_FOUND, "owner 'another' has no"),
     ],
 )

@@ -125,7 +125,7 @@ def test_everything_else_waits_for_the_breaker_without_spending_an_attempt(
     assert step == AskAgain(30_000, counts=False)
 
 
-@pytest.mark.parametrize("trigger", [one for one in Trigger if not RULES[one].folds_at_once])
+@pytest.mark.parametrize("trigger", [one for one in Trigger if not RULES[one].placeholder_at_once])
 def test_everybody_but_the_count_valve_waits_for_the_next_minute(trigger: Trigger) -> None:
     step = after(ErrorClass.LIMIT_REACHED, trigger, tries=2, retry_after=12.5)
     assert step == AskAgain(12_500, counts=False)

@@ -69,7 +69,7 @@ def test_old_tool_output_is_shortened_first_unless_a_person_an_error_or_the_valv
 
 def test_hygiene_has_limits_of_its_own_and_its_valve_falls_to_a_placeholder_at_once() -> None:
     assert those("hygiene") == {Trigger.HYGIENE_TOKENS, Trigger.HYGIENE_COUNT}
-    assert those("folds_at_once") == {Trigger.HYGIENE_COUNT}
+    assert those("placeholder_at_once") == {Trigger.HYGIENE_COUNT}
 
 
 def test_what_bypasses_the_guards_is_stronger_than_what_does_not_and_a_person_is_strongest() -> (

@@ -1,4 +1,4 @@
-"""Commit a summary: one marker takes the place of the rows that leave the view."""
+"""Commit a batch summary: one marker replaces the rows that leave the view."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from workers.settings.compression import CompressionSettings
 from workers.summariser.structured_prompts import BATCH_TEMPLATE_VERSION
 
 LOCAL = "local"
-"""The author, in records, of what no model was asked for."""
+"""Name of the model, in records, for text that was written without one."""
 
 OF_THE_OLD_VIEW = (
     GuardName.UNDONE,
@@ -49,16 +49,16 @@ OF_THE_OLD_VIEW = (
     GuardName.DEFRAG_MARK,
     GuardName.PRUNE_MARK,
 )
-"""Guards about rows and markers that a new marker takes out of the view."""
+"""Guards about rows and markers that a new marker replaces."""
 
 OF_FAILURES = (GuardName.COOLDOWN, GuardName.BATCH_FAILURES, GuardName.ENDPOINT_FAILURES)
 """Guards that a good summary ends."""
 
 
 def compact(tx: Transaction, plan: BatchPlan, answer: StoredAnswer, freed: int) -> Change:
-    """Archive the middle and put the summary in its place; refuse what is not smaller.
+    """Archive the middle and put the summary in its place; refuse a summary that is not smaller.
 
-    `freed` are the tokens that the first layer has freed: they are a part of what the pass saves.
+    `freed` are the tokens that pruning freed before: they count as saved by the pass.
     """
     before = tx.before
     new = smallest(SummaryKind.BATCH, answer.text, plan.verbatim, answer.model, plan.span.tokens)
@@ -77,7 +77,7 @@ def compact(tx: Transaction, plan: BatchPlan, answer: StoredAnswer, freed: int) 
             signals.insert(0, (SignalKind.STUCK, {"sentence": STUCK_SENTENCE, **facts}))
     return Change(
         PassResult.of_change(Outcome.COMPACTED, before, after, rows=len(plan.span.messages)),
-        Finish(),  # Every marker went with the span, so no placeholder is left to replace.
+        Finish(),  # The span includes every marker, so no placeholder is left to replace.
         after,
         {
             "cursor": plan.span.place + 1,
@@ -91,8 +91,8 @@ def compact(tx: Transaction, plan: BatchPlan, answer: StoredAnswer, freed: int) 
 
 
 def end_of_job(tx: Transaction) -> Finish | ContinueAs:
-    """Return what becomes of a batch job that is done: while a placeholder is shown it goes on as
-    the job that replaces it."""
+    """Return how a batch job ends: while a placeholder is shown, it continues as the job that
+    replaces it."""
     if not is_placeholder_shown(tx.connection, tx.key):
         return Finish()
     priority = RULES[Trigger.REPLACE_PLACEHOLDER].priority
@@ -100,7 +100,7 @@ def end_of_job(tx: Transaction) -> Finish | ContinueAs:
 
 
 def is_over(session: SessionRecord, settings: CompressionSettings) -> bool:
-    """Return whether the session's view reaches its threshold, as far as that is known."""
+    """Return whether the session's view reaches its threshold; True if that is unknown."""
     try:
         threshold = session_threshold(session, settings).tokens
     except NoUsableWindowError:
@@ -110,14 +110,14 @@ def is_over(session: SessionRecord, settings: CompressionSettings) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Substitute:
-    """What the marker shows, and who wrote it."""
+    """The text that a marker shows, and the model that wrote it."""
 
     kind: SummaryKind
     text: str
     verbatim: str
     model: str
     tokens: int = field(init=False)
-    """What the marker takes in the view, its frame included."""
+    """Size of the marker in the view, its frame included."""
 
     def __post_init__(self) -> None:
         shown = "\n\n".join(filter(None, (self.text, self.verbatim)))
@@ -127,8 +127,8 @@ class Substitute:
 def smallest(
     kind: SummaryKind, text: str, verbatim: str, model: str, replaced_tokens: int
 ) -> Substitute:
-    """Return `text` with its verbatim part, or without where that alone makes it smaller than what
-    it replaces."""
+    """Return `text` with its verbatim part, or without it if the two are not smaller than what they
+    replace."""
     whole = Substitute(kind, text, verbatim, model)
     return whole if whole.tokens < replaced_tokens else Substitute(kind, text, "", model)
 
@@ -136,11 +136,11 @@ def smallest(
 def substitute(
     tx: Transaction, span: Span, new: Substitute, *, cursor_before: int
 ) -> tuple[int, SessionRecord]:
-    """Archive a span and let a marker show `new` at its place. Everything before the marker counts
-    as absorbed.
+    """Archive a span and insert a marker that shows `new` in its place. Everything before the
+    marker counts as absorbed.
 
-    Returns the summary's id and the session afterwards. Raises `StaleError` where other rows are
-    live than planned.
+    Returns the summary's id and the session afterwards. Raises `StaleError` if other rows are live
+    than planned.
     """
     connection, database, key = tx.connection, tx.database, tx.key
     shown = [row.summary_id for row in span.markers if row.summary_id is not None]
@@ -215,8 +215,7 @@ def _count_poor_pass(tx: Transaction) -> None:
     """Count an automatic pass that hardly saved anything; several in a row lock such passes."""
     if tx.run.claim.trigger == Trigger.MANUAL:
         return
-    held = guards.read_all(tx.connection, tx.database, tx.key)
-    former = held.get(GuardName.POOR_PASSES)
+    former = guards.read_all(tx.connection, tx.database, tx.key).get(GuardName.POOR_PASSES)
     count = (former.count if former else 0) + 1
     guards.put(
         tx.connection,

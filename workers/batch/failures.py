@@ -54,12 +54,11 @@ from workers.summariser.contract import ErrorClass, SummariserError
 from workers.summariser.extractive.placeholder import placeholder
 
 LEAST_ROOM = 1_000
-"""Characters that a request may always hold: it must hold something, however often it was too
-long."""
+"""Characters that a request may always have, however often one was refused as too long."""
 
 
 def handle_failure(run: PassContext, given: Circumstances, error: SummariserError) -> PassResult:
-    """Try again later, or give up and do what is left."""
+    """Retry later, or give up and fall back."""
     context = run.context
     step = after_failure(
         error,
@@ -77,7 +76,7 @@ def handle_failure(run: PassContext, given: Circumstances, error: SummariserErro
 
 
 def wait(tx: Transaction, error: SummariserError, again: AskAgain) -> Change:
-    """Release the job until its next attempt. One that was not spent leaves no record."""
+    """Release the job until its next attempt. An attempt is recorded only if it was spent."""
     if again.counts:
         _learn_room(tx, error)
     return Change(
@@ -85,7 +84,7 @@ def wait(tx: Transaction, error: SummariserError, again: AskAgain) -> Change:
         Release(
             again.delay_ms,
             error.error_class.value,
-            # `tries` counts it, so the count of claims stays free for crashes.
+            # Counted in `tries`, so that the count of claims is left to crashes.
             tries=tx.run.claim.tries + again.counts,
         ),
         attempt=_failed_attempt(tx, error) if again.counts else None,
@@ -93,11 +92,11 @@ def wait(tx: Transaction, error: SummariserError, again: AskAgain) -> Change:
 
 
 def fall_back(run: PassContext, given: Circumstances, gave_up: PassResult) -> PassResult:
-    """Do what is left when no attempt is: placeholder, unchanged session, or reset."""
+    """End a job without attempts left: by a placeholder, an unchanged session, or a reset."""
     result = gave_up
     if uses_placeholder(given.rules, run.settings):
         result = _fall_back_to_placeholder(run, given) or gave_up
-    commit(run, partial(_conclude, result=result, rules=given.rules))
+    commit(run, partial(_finish, result=result, rules=given.rules))
     if run.job.due is not None:
         return result
     with run.database.read() as connection:
@@ -108,12 +107,12 @@ def fall_back(run: PassContext, given: Circumstances, gave_up: PassResult) -> Pa
 
 
 def _give_up(tx: Transaction, error: SummariserError, rules: TriggerRules) -> Change:
-    """Record the last attempt and let automatic passes rest. The job stays with this worker: after
-    a crash the next one sees that no attempt is left."""
+    """Record the last attempt and start the cooldown. The job stays with this worker; after a crash
+    the next one sees that no attempt is left."""
     _learn_room(tx, error)
     name = error.error_class.value
     signals: list[tuple[SignalKind, Mapping[str, Any]]] = [(SignalKind.FAILED, {"error": name})]
-    if hold_ms := cooldown_ms(rules, tx.run.settings):
+    if rest_ms := cooldown_ms(rules, tx.run.settings):
         guards.put(
             tx.connection,
             tx.database,
@@ -121,10 +120,10 @@ def _give_up(tx: Transaction, error: SummariserError, rules: TriggerRules) -> Ch
             GuardName.COOLDOWN,
             subject=tx.run.context.summariser.fingerprint,
             detail=name,
-            hold_ms=hold_ms,
+            hold_ms=rest_ms,
         )
-        held = guards.read_all(tx.connection, tx.database, tx.key)[GuardName.COOLDOWN]
-        signals.append((SignalKind.COOLDOWN, {"error": name, "until": held.until_at}))
+        cooldown = guards.read_all(tx.connection, tx.database, tx.key)[GuardName.COOLDOWN]
+        signals.append((SignalKind.COOLDOWN, {"error": name, "until": cooldown.until_at}))
     jobs.note_tries(tx.connection, tx.run.claim, tx.run.settings.summary_attempts)
     return Change(
         PassResult.of_failure(error, tx.run.context.summariser.model),
@@ -135,7 +134,7 @@ def _give_up(tx: Transaction, error: SummariserError, rules: TriggerRules) -> Ch
 
 
 def _fall_back_to_placeholder(run: PassContext, given: Circumstances) -> PassResult | None:
-    """Put a placeholder in the middle's place; None where that would not be smaller."""
+    """Replace the middle by a placeholder; return None if that would not be smaller."""
     for _ in range(MOST_STALE):
         with run.database.read() as connection:
             plan = plan_batch(connection, run.key, given)
@@ -180,10 +179,10 @@ def _use_placeholder(tx: Transaction, plan: BatchPlan, new: Substitute, text: st
     )
 
 
-def _conclude(tx: Transaction, result: PassResult, rules: TriggerRules) -> Change:
-    """Count a job that failed while the window is nearly full.
+def _finish(tx: Transaction, result: PassResult, rules: TriggerRules) -> Change:
+    """Count the job if it failed in a nearly full window, and end it.
 
-    Where that was once too often the job stays with this worker, for a reset; else it ends.
+    After too many such jobs it stays with this worker instead, for a reset.
     """
     failures = 0 if rules.leaves_unchanged else _count_nearly_full(tx)
     if failures < tx.run.settings.exhausted_after or not failures:
@@ -198,15 +197,14 @@ def _count_nearly_full(tx: Transaction) -> int:
     if estimate <= NEARLY_FULL * usable_window(tx.before):
         guards.clear(tx.connection, tx.key, GuardName.BATCH_FAILURES)
         return 0
-    held = guards.read_all(tx.connection, tx.database, tx.key)
-    former = held.get(GuardName.BATCH_FAILURES)
+    former = guards.read_all(tx.connection, tx.database, tx.key).get(GuardName.BATCH_FAILURES)
     count = (former.count if former else 0) + 1
     guards.put(tx.connection, tx.database, tx.key, GuardName.BATCH_FAILURES, count=count)
     return count
 
 
 def _learn_room(tx: Transaction, error: SummariserError) -> None:
-    """Never fail the same way twice: the next request is half as long as the refused one."""
+    """After a request that was too long, let the next one be half as long."""
     if error.error_class is not ErrorClass.CONTEXT_OVERFLOW:
         return
     guards.put(

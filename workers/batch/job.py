@@ -1,4 +1,4 @@
-"""The batch job: one pass over the middle of a session, with every way out of failure."""
+"""The batch job: one pass over the middle of a session, including its failure policy."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from workers.runtime.pass_context import PassContext, PassResult
 from workers.summariser.contract import ErrorClass, Gated, SummariserError
 
 CHECK_AGAIN_MS = 600_000
-"""When the replacement of a placeholder is tried again that a guard suppresses now."""
+"""Delay after which a suppressed replacement of a placeholder is tried again."""
 
 
 def batch_pass(run: PassContext) -> PassResult:
-    """Prune, plan, summarise and commit one batch pass; each step may end it."""
+    """Prune, plan, summarise and commit one batch pass; any step may end it."""
     rules = rules_of(run.claim.trigger)
     if run.claim.trigger == Trigger.REPLACE_PLACEHOLDER:
         return _replacement_pass(run, rules)
@@ -66,8 +66,8 @@ def batch_pass(run: PassContext) -> PassResult:
 
 
 def _begin(run: PassContext, given: Circumstances) -> PassResult | int:
-    """Do what comes before a summary: return the pass's result where that ends it, else the tokens
-    that shortening old tool output has freed."""
+    """Check the guards and prune. Return the pass's result if that ends it, else the tokens that
+    pruning freed."""
     rules = given.rules
     spent = run.claim.tries >= run.settings.summary_attempts
     if (suppressed := _suppressed(run, rules, spent=spent)) is not None:
@@ -82,7 +82,7 @@ def _begin(run: PassContext, given: Circumstances) -> PassResult | int:
 
 
 def _replacement_pass(run: PassContext, rules: TriggerRules) -> PassResult:
-    """Replace the placeholder that is shown, or wait for the model to answer again."""
+    """Replace the placeholder that is shown, or retry later."""
     context = run.context
     if (suppressed := _suppressed(run, rules, spent=False)) is not None:
         later = Release(CHECK_AGAIN_MS, suppressed.reason)
@@ -116,26 +116,26 @@ def _replacement_pass(run: PassContext, rules: TriggerRules) -> PassResult:
 
 
 def _suppressed(run: PassContext, rules: TriggerRules, *, spent: bool) -> PassResult | None:
-    """Return why the pass must not run now. A job whose attempts are `spent` has set the cooldown
-    itself."""
+    """Return a result if the pass must not run now. A job whose attempts are `spent` set the
+    cooldown itself and ignores it."""
     if spent:
         rules = replace(rules, honours_cooldown=False)
     with run.database.read() as connection:
         if _is_active_again(run, connection):
-            return PassResult(Outcome.SUPPRESSED, reason="the session is not idle any more")
-        hold = suppressed_by(
+            return PassResult(Outcome.SUPPRESSED, reason="the session is no longer idle")
+        found = suppressed_by(
             rules,
             guards.read_all(connection, run.database, run.key),
             session=sessions.fetch(connection, run.key),
             settings=run.settings,
             fingerprint=run.context.summariser.fingerprint,
         )
-    return None if hold is None else PassResult(Outcome.SUPPRESSED, reason=hold.reason)
+    return None if found is None else PassResult(Outcome.SUPPRESSED, reason=found.reason)
 
 
 def _is_active_again(run: PassContext, connection: Connection) -> bool:
-    """Return whether somebody came back while a pass over an idle session waited for a worker; the
-    session is checked anew when it is idle again."""
+    """Return whether the session became active while its idle pass waited for a worker; it is
+    checked anew when it is idle again."""
     if run.claim.trigger != Trigger.IDLE:
         return False
     idle_ms = sessions.idle_ms(connection, run.database, run.key)
@@ -143,23 +143,22 @@ def _is_active_again(run: PassContext, connection: Connection) -> bool:
 
 
 def _check_breaker(run: PassContext) -> None:
-    """Raise the error of a summariser that must not be asked now, before a long prompt is written
-    for nothing."""
+    """Raise the error of a summariser that must not be asked now, before a long prompt is built."""
     summariser = run.context.summariser
-    closed = summariser.check_breaker() if isinstance(summariser, Gated) else None
-    if closed is not None:
-        raise closed
+    error = summariser.check_breaker() if isinstance(summariser, Gated) else None
+    if error is not None:
+        raise error
 
 
 def _after_pruning(tx: Transaction, after: SessionRecord) -> tuple[Outcome, JobEnd]:
-    """Go on with a summary where the view is still over its threshold."""
+    """End the job, unless the view is still over its threshold and needs a summary."""
     if is_over(after, tx.run.settings):
         return Outcome.PRUNED, Keep()
     return Outcome.PRUNED_ENOUGH, end_of_job(tx)
 
 
 def _only_waited(claim: Claim) -> bool:
-    """Return whether the attempt before this one asked nobody: its signal still stands."""
+    """Return whether the last attempt sent no request: its start was already signalled."""
     return claim.reason in (ErrorClass.BREAKER_OPEN, ErrorClass.LIMIT_REACHED)
 
 
@@ -182,7 +181,7 @@ def _requests(run: PassContext, plan: BatchPlan, given: Circumstances) -> Reques
 
 
 def _nothing_due(tx: Transaction, found: NothingToCompact) -> Change:
-    """Remember that there was nothing to do, until something changes."""
+    """Record that there is nothing to compact until the session changes."""
     guards.put(
         tx.connection,
         tx.database,

@@ -1,4 +1,4 @@
-"""Placeholders that are shown: each waits for a pass that replaces it by a real summary."""
+"""Placeholders that are shown: each gets a job that replaces it by a real summary."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from storage.jobs import JobKind
 from workers.policy.triggers import BATCH_QUEUE, RULES, Trigger
 
 REPLACE_AFTER_MS = 30_000
-"""How long a placeholder stands before its first replacement is tried."""
+"""How long a placeholder is shown before its first replacement is tried."""
 
 
 def is_placeholder_shown(connection: Connection, key: int) -> bool:
@@ -22,8 +22,8 @@ def is_placeholder_shown(connection: Connection, key: int) -> bool:
 
 
 def ensure_replacement(connection: Connection, database: Database, key: int) -> None:
-    """Enqueue a pass that replaces the placeholder where one is shown. An open job of higher
-    priority does that too."""
+    """Enqueue a pass that replaces the placeholder if one is shown. An open job of higher priority
+    does that too."""
     if not is_placeholder_shown(connection, key):
         return
     jobs.enqueue(
@@ -39,10 +39,10 @@ def ensure_replacement(connection: Connection, database: Database, key: int) -> 
 
 
 def withdraw(database: Database, key: int, job_id: int) -> bool:
-    """Close a manual batch job of a session unworked; return False where a worker has it or it is
-    done.
+    """Close a manual batch job of a session before it is worked; return False if a worker has it or
+    it is done.
 
-    A placeholder that waits for its real summary goes on waiting.
+    A placeholder that is shown keeps a job that replaces it.
     """
     with database.write() as connection:
         sessions.lock(connection, key)

@@ -35,24 +35,24 @@ MOST_TOKENS = 10_000
 SHARE_OF_MIDDLE = 0.20
 SHARE_OF_WINDOW = 0.05
 VERBATIM_SHARE = 6
-"""The verbatim part takes a sixth of the middle at most."""
+"""The verbatim part takes at most a sixth of the middle."""
 
 FEWEST_TOKENS = 400
-"""A middle below this is too small: the frame and the headings alone take a third of it."""
+"""A smaller middle is not summarised: frame and headings alone would take a third of it."""
 
 _FEWEST_TOKENS_OF_A_MESSAGE = 5
 
 
 @dataclass(frozen=True, slots=True)
 class NothingToCompact:
-    """The middle is empty or too small; `reason` says which, in words for people."""
+    """An empty or too small middle; `reason` says which, in words for people."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class BatchPlan:
-    """A pass as it is decided: what leaves the view, and what stands for it.
+    """A planned pass: the span that leaves the view, and the size of what replaces it.
 
     The rows are outlines; `verbatim` are the covered user messages word for word. Token counts
     are estimates.
@@ -70,7 +70,7 @@ class BatchPlan:
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What a plan depends on beside the session: settings, trigger, and what a person asked for."""
+    """What a plan depends on besides the session: settings, trigger, and a person's options."""
 
     settings: CompressionSettings
     rules: TriggerRules
@@ -80,14 +80,14 @@ class Circumstances:
 def plan_batch(
     connection: Connection, key: int, given: Circumstances
 ) -> BatchPlan | NothingToCompact:
-    """Decide the next batch pass of a session. Reads outlines of the live view once, and the text
-    of the newest requests alone."""
+    """Plan the next batch pass of a session. Reads outlines of the live view once, and text of the
+    newest requests only."""
     session = sessions.fetch(connection, key)
     settings = given.settings
     try:
         threshold = session_threshold(session, settings)
     except NoUsableWindowError as error:
-        # The session's owner can mend that, the worker cannot; its turns go on being stored.
+        # Only the session's owner can fix that; its turns are stored all the same.
         return NothingToCompact(str(error))
     view = messages.read_outline(connection, key)
     regions, span = divide(
@@ -119,8 +119,8 @@ def plan_batch(
 def _covered_requests(
     connection: Connection, view: Sequence[Row], span: Span, key: int, budget_tokens: int
 ) -> Iterator[Row]:
-    """Read the requests that the marker will stand for, newest first: those that leave with the
-    span, and those archived before, so that they do not wear away."""
+    """Read the requests that the marker will cover, newest first: those of the span, and those
+    archived before, so that repeated passes do not lose them."""
     if budget_tokens <= 0:
         return iter(())
     leaving = {row.position for row in span.messages}
@@ -135,29 +135,29 @@ def _covered_requests(
 
 
 def learned_room(connection: Connection, context: WorkerContext, key: int) -> int | None:
-    """Return the characters that one request about the session may hold, once one was too long for
-    the present summariser."""
-    held = guards.read_all(connection, context.database, key).get(GuardName.INPUT_ROOM)
-    known = held is not None and held.count == context.summariser.fingerprint
-    return held.subject if held is not None and known else None
+    """Return the most characters for a request about the session, learned when one was too long for
+    the current summariser; None if none was."""
+    guard = guards.read_all(connection, context.database, key).get(GuardName.INPUT_ROOM)
+    known = guard is not None and guard.count == context.summariser.fingerprint
+    return guard.subject if guard is not None and known else None
 
 
 def summary_budget(middle_tokens: int, window: int) -> int:
-    """Return the tokens that the prompt asks for, never more than half the middle."""
+    """Return the summary's size that the prompt asks for, in tokens; at most half the middle."""
     share = int(middle_tokens * SHARE_OF_MIDDLE)
     wanted = max(LEAST_TOKENS, min(share, MOST_TOKENS, int(window * SHARE_OF_WINDOW)))
     return max(1, min(wanted, middle_tokens // 2))
 
 
 def verbatim_budget(middle_tokens: int, setting: int) -> int:
-    """Return the tokens for covered user messages word for word."""
+    """Return the most tokens for covered user messages word for word."""
     return min(setting, middle_tokens // VERBATIM_SHARE)
 
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """What a summary is made from: original message rows in view order, and the text of the good
-    summaries that they follow."""
+    """The input of a summary: original message rows in view order, and the text of the good
+    summaries before them."""
 
     rows: tuple[Row, ...]
     previous: str
@@ -169,7 +169,7 @@ class Material:
 
 
 def material_of(connection: Connection, key: int, span: Span) -> Material:
-    """Read what a span of the live view was made of."""
+    """Read the material of a span of the live view."""
     taken = {row.position for row in span.messages}
     rows = messages.read_between(
         connection, key, first=span.messages[0].position, last=span.messages[-1].position
@@ -190,7 +190,7 @@ def opened(connection: Connection, key: int, rows: Iterable[Row]) -> Material:
         elif summaries.fetch(connection, row.summary_id).kind is SummaryKind.PLACEHOLDER:
             waiting.extend(messages.read_absorbed(connection, key, row.summary_id)[::-1])
         else:
-            # A rolling summary has no sections; after a batch summary it is what was done since.
+            # A rolling summary has no sections; after a batch summary it is further progress.
             previous.append(as_progress(row.summary or ""))
     found.sort(key=lambda row: row.position)
     return Material(tuple(found), "\n\n".join(filter(None, previous)))

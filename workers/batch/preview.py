@@ -1,4 +1,4 @@
-"""What a batch pass would do to a session, for people who decide whether it is to run."""
+"""Preview what a batch pass would do to a session, for people who decide whether to run it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _CHARS_A_TOKEN = 4
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """A part of a live view: how many messages, how many of them users wrote, markers, and tokens
-    of both. `first` and `last` are positions, None where it is empty."""
+    """A part of a live view: how many messages, how many of those by users, markers, and tokens of
+    both. `first` and `last` are positions, None if it is empty."""
 
     messages: int = 0
     by_users: int = 0
@@ -54,8 +54,8 @@ class Portion:
 
 @dataclass(frozen=True, slots=True)
 class Portions:
-    """A live view and what a pass makes of its parts: head and tail stay, `held` are the rows
-    between them that stay too, `leaving` is what the summary takes the place of."""
+    """A live view and its parts as a pass treats them: head and tail stay, `held` are the rows
+    between them that stay too, `leaving` are the rows that the summary replaces."""
 
     view: Portion
     head: Portion
@@ -80,13 +80,13 @@ class Portions:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """A pass before it runs. Tokens are estimates, and of what comes the summary's is a guess: the
-    size that the prompt asks for.
+    """A pass before it runs. Tokens are estimates; the summary's size is a guess, the one that the
+    prompt asks for.
 
-    `replaced` are the kinds of the markers that leave. `summary_tokens` is the new marker as it
-    will stand in the view, with the covered user messages word for word, which are
-    `verbatim_tokens` of it. `requests` are those to the first model if it answers each at once,
-    `prompt_tokens` what they send of the conversation, without what joins several answers.
+    `replaced` are the kinds of the markers that leave. `summary_tokens` is the size of the new
+    marker in the view, including `verbatim_tokens` for the covered user messages word for word.
+    `requests` is how many the first model gets if each succeeds at once, `prompt_tokens` what these
+    send of the conversation; requests that join several answers are not counted in it.
     """
 
     threshold_tokens: int
@@ -115,12 +115,12 @@ class Preview:
 
     @property
     def saved_tokens(self) -> int:
-        """What the pass frees, the summary's own size taken off; below 0 where it frees none."""
+        """Tokens that the pass frees, net of the summary; negative if the view grows."""
         return self.tokens_before - self.tokens_after
 
     @property
     def occupancy(self) -> float:
-        """The next request as it is now, as a share of the threshold."""
+        """The next request without the pass, as a share of the threshold."""
         return self.calibration.estimate(self.tokens_before) / self.threshold_tokens
 
     @property
@@ -130,11 +130,11 @@ class Preview:
 
 
 def preview(plan: BatchPlan, requests: Requests) -> Preview:
-    """Return what `plan` does when `requests` are answered as they ask to be."""
+    """Return what `plan` does if `requests` get answers of the size that they ask for."""
     verbatim = estimate_text(plan.verbatim) if plan.verbatim else 0
     summary = plan.target_tokens + frame_tokens()
     if summary + verbatim >= plan.span.tokens:
-        # As the pass itself does where it would not be smaller otherwise.
+        # The pass drops it too if it would not be smaller otherwise.
         verbatim = 0
     return Preview(
         threshold_tokens=plan.threshold.tokens,
@@ -168,5 +168,5 @@ def _prompt_tokens(request: SummaryRequest) -> int:
 
 
 def _answer_to(one: Ask) -> str:
-    """Return a text as long as the summary is asked to be."""
+    """Return a text of the length that a request asks for."""
     return "x" * (_CHARS_A_TOKEN * one.request.target_tokens)

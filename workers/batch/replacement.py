@@ -1,4 +1,4 @@
-"""Replace a placeholder by a real summary of the same originals."""
+"""Replace a placeholder by a real summary of the same messages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from workers.summariser.structured_prompts import BATCH_TEMPLATE_VERSION
 
 @dataclass(frozen=True, slots=True)
 class ReplacementPlan:
-    """The placeholder that is shown, and the originals that it stands for."""
+    """The placeholder that is shown, and the original messages that it covers."""
 
     session: SessionRecord
     placeholder: SummaryRecord
@@ -34,7 +34,7 @@ class ReplacementPlan:
 
 
 def plan_replacement(connection: Connection, key: int) -> ReplacementPlan | None:
-    """Plan the replacement of the placeholder that is shown; None where there is none."""
+    """Plan the replacement of the placeholder that is shown; return None if there is none."""
     markers = messages.read_markers(connection, key)
     shown = next((marker for marker in markers if marker.kind is Kind.BATCH), None)
     if shown is None or shown.summary_id is None:
@@ -53,7 +53,7 @@ def plan_replacement(connection: Connection, key: int) -> ReplacementPlan | None
 
 
 def replace_placeholder(tx: Transaction, plan: ReplacementPlan, answer: StoredAnswer) -> Change:
-    """Let the marker show the real summary where it is. No message moves; the view may grow."""
+    """Let the marker show the real summary. No message moves; the view may grow."""
     connection, key, old = tx.connection, tx.key, plan.placeholder
     new = Substitute(SummaryKind.PLACEHOLDER_REPLACED, answer.text, old.verbatim, answer.model)
     summary_id = summaries.insert_summary(

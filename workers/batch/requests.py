@@ -1,6 +1,6 @@
-"""The requests that one batch summary takes: one, or one per part and those that join them.
+"""The requests for one batch summary: a single one, or one per part and those that join them.
 
-What was answered once is never asked again.
+A request that was answered once is never sent again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from workers.batch.plan import Material
 from workers.conversation.tokens import estimate_text
 from workers.conversation.transcript import tool_groups
 from workers.redaction import redact
-from workers.runtime.answer_store import ask, question_key
+from workers.runtime.answer_store import answer_key, ask
 from workers.runtime.pass_context import PassContext
 from workers.summariser.contract import Passage, Stopped, SummaryRequest, Task
 from workers.summariser.passages import INPUT_CHARS, fit, passages, passages_size
@@ -30,15 +30,16 @@ _FEWEST_PART_TOKENS = 300
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One request and the key under which its answer is kept."""
+    """One request and the key under which its answer is stored."""
 
     request: SummaryRequest
-    question: str
+    answer_key: str
 
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """What to ask for one summary. With several `parts`, their answers go to `joined`."""
+    """The requests for one summary. The answers to several `parts` are joined by more requests, up
+    to one like `whole`; `room` are the characters that fit one request."""
 
     parts: tuple[Ask, ...]
     whole: SummaryRequest
@@ -61,7 +62,7 @@ class Requests:
             target_tokens=self.whole.target_tokens if last else max(1, size // 2),
             replaced_tokens=self.whole.replaced_tokens if last else size,
         )
-        # Of a part only its text is known here; it distinguishes its rows as well as their ids do.
+        # Only the text of each part is known here; it identifies its rows as well as their ids do.
         digest = sha256("\x00".join(texts).encode("utf-8", "surrogatepass")).hexdigest()
         return Ask(request, _key(Task.MERGE, (), request.previous + digest, request.focus))
 
@@ -78,11 +79,11 @@ def write_requests(
     idle_seconds: float | None = None,
     total_seconds: float | None = None,
 ) -> Requests:
-    """Write what to ask about `given`.
+    """Build the requests for a summary of `given`.
 
-    `room` returns the characters that fit beside summaries of so many tokens, `most_room` bounds it
-    where a request of that size was too long before. What is longer than the 160,000 characters
-    of a request is cut to them; what is too long for a smaller window is divided.
+    `room` returns the characters that fit a request beside summaries of so many tokens; `most_room`
+    bounds that if a longer request was refused before. Material for a full-size request is cut to
+    its 160,000 characters; for a smaller window it is divided into parts.
     """
     previous = redact(given.previous)
     chars = room(max(target_tokens, estimate_text(previous)))
@@ -122,7 +123,7 @@ def _parts(given: Material, whole: SummaryRequest, room: int, focus: str) -> tup
                 previous="",
                 passages=fit(passages(rows), room),
                 target_tokens=target,
-                # An intermediate answer may be as long as its part: what counts is the last one.
+                # An intermediate answer may be as long as its part; only the last one must shrink.
                 replaced_tokens=max(2 * target, sum(row.tokens for row in rows)),
             ),
             _key_of_rows(rows, "", focus),
@@ -136,7 +137,7 @@ def _key_of_rows(rows: Sequence[Row], previous: str, focus: str) -> str:
 
 
 def _key(task: Task, rows: Sequence[int], previous: str, focus: str) -> str:
-    return question_key(
+    return answer_key(
         task=task, rows=rows, previous=previous, template=BATCH_TEMPLATE_VERSION, focus=focus
     )
 
@@ -144,8 +145,8 @@ def _key(task: Task, rows: Sequence[int], previous: str, focus: str) -> str:
 def ask_all(run: PassContext, requests: Requests) -> StoredAnswer:
     """Get the summary, part by part. Raises `SummariserError` and `Stopped`.
 
-    Each accepted answer is stored before the next question, so an error or a crash costs no part
-    that was answered, and a worker that stops may end between two.
+    Each accepted answer is stored before the next request, so neither an error nor a crash loses a
+    part that was answered, and a stopping worker may end between two.
     """
     answered = [_answer(run, one) for one in requests.parts]
     while len(answered) > 1:
@@ -160,19 +161,19 @@ def ask_all(run: PassContext, requests: Requests) -> StoredAnswer:
 
 def _answer(run: PassContext, one: Ask) -> StoredAnswer:
     with run.database.read() as connection:
-        stored = answers.find(connection, run.key, one.question)
+        stored = answers.find(connection, run.key, one.answer_key)
     if stored is not None:
         run.cost.count(stored)
         return stored
     if run.cost.requests:
         if run.context.stopping():
-            raise Stopped("what was answered is stored; another worker asks for the rest")
+            raise Stopped("the answers so far are stored; another worker asks for the rest")
         _extend_deadline(run)
-    return ask(run, one.question, one.request)
+    return ask(run, one.answer_key, one.request)
 
 
 def _extend_deadline(run: PassContext) -> None:
-    """Begin the deadline anew: every answer is progress."""
+    """Start the deadline over: every answer is progress."""
     context = run.context
     with run.database.write() as connection:
         jobs.extend(
@@ -187,19 +188,19 @@ def _extend_deadline(run: PassContext) -> None:
 def split(rows: Sequence[Row], room: int) -> list[list[Row]]:
     """Divide message rows into consecutive parts whose passages take at most `room` characters.
 
-    Cuts between exchanges; inside one only where it alone is too large, then between tool groups.
-    A single group that is too large is a part of its own, to be cut for the prompt.
+    Cuts fall between exchanges, and between tool groups of an exchange that alone is too large. A
+    single group that is too large is a part of its own; its prompt is cut.
     """
-    # With the line break behind it. In a part that begins later it may be shorter: the name of
-    # a tool is known from its call alone.
+    # Each with its line break. In a later part a passage may be shorter, because the name of its
+    # tool is known from the call only.
     sizes = [passages_size((one,)) + 1 for one in passages(rows)]
     pieces = _fitting(rows, sizes, room)
     return [[rows[i] for i in part] for part in _packed(pieces, sizes, room)]
 
 
 def batches(texts: Sequence[str], room: int) -> list[list[str]]:
-    """Group texts, in order, so that each group takes at most `room` characters; a group holds
-    two at least, so that joining the groups comes to an end."""
+    """Group texts, in order, so that each group takes at most `room` characters. A group has at
+    least two texts, so that joining groups terminates."""
     groups: list[list[str]] = []
     for text in texts:
         if groups and (len(groups[-1]) < 2 or sum(map(len, groups[-1])) + len(text) <= room):
@@ -210,7 +211,7 @@ def batches(texts: Sequence[str], room: int) -> list[list[str]]:
 
 
 def _fitting(rows: Sequence[Row], sizes: Sequence[int], room: int) -> Iterator[range]:
-    """Exchanges, and the groups of those that are too large, as ranges of indexes."""
+    """Yield exchanges, and the groups of those that are too large, as ranges of indexes."""
     for exchange in _cut(range(len(rows)), lambda i: rows[i].opens_turn):
         if _size(exchange, sizes) <= room:
             yield exchange
@@ -235,13 +236,13 @@ def _size(part: range, sizes: Sequence[int]) -> int:
 
 
 def _groups(rows: Sequence[Row], exchange: range) -> list[range]:
-    """Return single rows and whole tool groups; groups that lie within each other stay together."""
+    """Return single rows and whole tool groups; nested groups stay together."""
     groups = tool_groups(rows[exchange.start : exchange.stop])
     inside = {exchange[i] for one in groups for i in range(one.call + 1, one.last + 1)}
     return _cut(exchange, lambda i: i not in inside)
 
 
 def _cut(whole: range, begins: Callable[[int], bool]) -> list[range]:
-    """Cut before each index at which something begins."""
+    """Cut a range before each index for which `begins` is true."""
     cuts = [i for i in whole[1:] if begins(i)]
     return [range(*ends) for ends in pairwise([whole.start, *cuts, whole.stop])] if whole else []

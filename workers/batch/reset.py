@@ -1,4 +1,4 @@
-"""The last step of the failure policy: reset a session that nothing else could make smaller."""
+"""The last step of the failure policy: reset a session that nothing else can make smaller."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ NO_SUMMARY = (
 
 @dataclass(frozen=True, slots=True)
 class ResetPlan:
-    """What is archived, and the last good summary that a marker shows in its place."""
+    """The span to archive, and the last good summary that a marker shows in its place."""
 
     session: SessionRecord
     span: Span
@@ -51,10 +51,10 @@ class ResetPlan:
 def plan_reset(
     connection: Connection, key: int, settings: CompressionSettings
 ) -> ResetPlan | NothingToCompact:
-    """Decide a reset: head, first request, last good summary, newest request, final answer and
-    open groups stay.
+    """Plan a reset: head, first request, last good summary, newest request, final answer and open
+    groups stay.
 
-    Later system messages stay too: no compaction takes them.
+    Later system messages stay too, as in every compaction.
     """
     session = sessions.fetch(connection, key)
     try:
@@ -87,18 +87,18 @@ def leaving(view: Sequence[Row], rules: RegionRules) -> set[int]:
         i for i, row in enumerate(view) if i > newest and row.role == "assistant" and not row.calls
     ]
     waiting = {i for group in groups if group.unanswered for i in group.members}
-    # The first request need not stand in the head: an agent may have greeted before.
+    # The first request may lie outside the head: an agent may have greeted first.
     stays = {*requests[:1], *requests[-1:], *answer[-1:], *waiting, *range(head)}
     stays.update(i for i, row in enumerate(view) if is_system(row))
     for group in (*groups, *reversed(groups), *groups):
-        # Cut groups cannot be shown to a model.
+        # A model cannot be shown a part of a group.
         if not stays.isdisjoint(group.members):
             stays.update(group.members)
     return set(range(len(view))) - stays
 
 
 def reset(tx: Transaction, plan: ResetPlan) -> Change:
-    """Archive everything else and begin all counters anew. Can be undone like any compaction."""
+    """Archive the planned span and clear all guards. Can be undone like any compaction."""
     summary_id, after = substitute(tx, plan.span, plan.new, cursor_before=plan.cursor_before)
     guards.clear(tx.connection, tx.key, *GuardName)
     facts = {"sentence": RESET_SENTENCE, **view_facts(tx.before, after)}
@@ -112,8 +112,8 @@ def reset(tx: Transaction, plan: ResetPlan) -> Change:
 
 
 def _smaller(good: Sequence[SummaryRecord], replaced_tokens: int) -> Substitute | None:
-    """Return the last good summaries, or none where they are larger than all that leaves, as they
-    may be behind a placeholder."""
+    """Return the last good summaries, or a fixed sentence if they are larger than all that leaves,
+    as they may be behind a placeholder; None if that is larger too."""
     verbatim = next((record.verbatim for record in good if record.verbatim), "")
     text_of_good = "\n\n".join(record.text for record in good)
     for text in filter(None, (text_of_good, NO_SUMMARY)):
@@ -124,7 +124,7 @@ def _smaller(good: Sequence[SummaryRecord], replaced_tokens: int) -> Substitute 
 
 
 def _last_good(connection: Connection, marker: Row) -> Iterable[SummaryRecord]:
-    """Find the newest version behind a marker that is no placeholder."""
+    """Yield the newest version behind a marker that is not a placeholder."""
     summary_id = marker.summary_id
     while summary_id is not None:
         record = summaries.fetch(connection, summary_id)

@@ -1,4 +1,4 @@
-"""What a pass takes out of the live view, and what a person may ask of that."""
+"""The rows that a batch pass takes out of the live view, and the options of a request for one."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from workers.conversation.transcript import ToolGroup, tool_groups
 from workers.policy.triggers import TriggerRules
 
 AROUND_TURNS = 2
-"""Turns on either side of the one that `around` names which a pass takes with it."""
+"""Turns on either side of the one that `around` names that a pass takes too."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionOptions:
-    """A topic that gets most of the room, and which part to compact; None is the usual one.
+    """The options of a request: a topic that gets most of the summary's room, and the part to
+    compact; None means the usual part.
 
     `keep_last` is how many of the newest turns stay word for word. `up_to` is the position of the
-    last message to compact, `around` one in the middle of the turns to compact.
+    last message to compact, `around` a position in the middle of the turns to compact.
     """
 
     focus: str = ""
@@ -35,20 +36,20 @@ class CompactionOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> CompactionOptions:
-        """Read the options of a job; those of a newer version are left out."""
+        """Read the options of a job; unknown ones, of a newer version, are ignored."""
         return cls(**{name: options[name] for name in cls.__dataclass_fields__ if name in options})
 
     def options(self) -> dict[str, Any]:
-        """Return the options of a job that carries these."""
+        """Return the options in the form that a job stores."""
         return {name: value for name, value in asdict(self).items() if value not in (None, "")}
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Live rows that leave the view together, in view order. Markers among them are apart.
+    """Live rows that leave the view together, in view order; messages and markers apart.
 
     `kept` are the positions of messages between the first and the last that stay. The new marker
-    stands at `place`, the position of the last row that leaves.
+    gets `place`, the position of the last row that leaves.
     """
 
     messages: tuple[Row, ...]
@@ -91,8 +92,8 @@ def divide(
     turn_open: bool,
     groups: Sequence[ToolGroup] | None = None,
 ) -> tuple[Regions, Span]:
-    """Find the regions of a whole live view for a trigger, and what of the middle is taken.
-    `groups` are the tool groups of the view where they are known."""
+    """Find the regions of a whole live view for a trigger, and the span of the middle to take.
+    `groups` are the tool groups of the view if known."""
     tail_from = _tail_from(view, options)
     found = find_regions(view, regions, tail_from=tail_from, groups=groups)
     places = range(len(view)) if options.around is None else _near(view, options.around)
@@ -100,11 +101,11 @@ def divide(
         newest = max((i for i, row in enumerate(view) if row.opens_turn), default=len(view))
         if newest < found.tail_start:
             found = find_regions(view, regions, tail_from=newest, groups=groups)
-            # A marker may stand inside the open turn, behind groups that were not closed then.
+            # A marker may lie inside the open turn, after groups that were not closed then.
             places = range(places.start, min(places.stop, newest))
     if len(places) == len(view):
         return found, Span.of(view, found.middle)
-    # Every marker goes: one is to be left.
+    # Every marker goes, so that only the new one is left.
     taken = {i for i in found.middle if i in places or view[i].kind.is_marker}
     return found, Span.of(view, _whole_groups(view, taken))
 
@@ -130,7 +131,7 @@ def _near(view: Sequence[Row], position: int) -> range:
 
 
 def _whole_groups(view: Sequence[Row], taken: set[int]) -> set[int]:
-    """Leave out the groups of which a part stays; forth and back, as groups may share a row."""
+    """Leave out groups of which a part stays; forwards and backwards, as groups may share a row."""
     groups = tool_groups(view)
     left = set(taken)
     for group in (*groups, *reversed(groups), *groups):

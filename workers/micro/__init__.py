@@ -1,1 +1,1 @@
-"""Micro-compaction: fold the oldest exchanges into the rolling summary (ENGINE.md §7)."""
+"""Micro-compaction: absorb the oldest exchanges into the rolling summary."""

@@ -21,7 +21,7 @@ from workers.summariser.contract import SummariserError, Task
 from workers.summariser.prompts import TEMPLATE_VERSION
 
 MOST_FAILURES = 3
-"""Bad answers to one exchange after which it is skipped."""
+"""Bad answers for one exchange after which it is skipped."""
 
 DEFRAG_MOST = 0.8
 """Share of its old size that a rewritten summary may have at most."""
@@ -30,7 +30,7 @@ DEFRAG_MOST = 0.8
 def absorb(tx: Transaction, plan: PassPlan, answer: StoredAnswer) -> Change:
     """Archive the planned rows and put the new rolling summary in their place.
 
-    Finishes the job where too little is left for another pass.
+    Finishes the job if too little is left for another pass.
     """
     connection, key, old = tx.connection, tx.key, plan.marker
     tokens = estimate_text(answer.text) + frame_tokens()
@@ -57,7 +57,7 @@ def absorb(tx: Transaction, plan: PassPlan, answer: StoredAnswer) -> Change:
     )
     cursors.move(connection, key, CursorName.MICRO, plan.cursor)
     over = (GuardName.MICRO_FAILURES, GuardName.ENDPOINT_FAILURES, GuardName.UNDONE)
-    # No one else puts one of them while this job runs, but for an undo, which makes it stale.
+    # While this job runs only an undo could put one of them, and that makes the plan stale.
     if any(name in plan.guards for name in over):
         guards.clear(connection, key, *over)
     delta = tokens - plan.absorbed_tokens - (old.tokens if old else 0)
@@ -73,7 +73,7 @@ def absorb(tx: Transaction, plan: PassPlan, answer: StoredAnswer) -> Change:
     )
     is_last = plan.is_last and not _is_too_long(tx, answer)
     if not is_last:
-        answers.drop(connection, key, plan.question)
+        answers.drop(connection, key, plan.answer_key)
     return Change(
         PassResult.of_change(Outcome.ABSORBED, tx.before, after, rows=len(plan.rows)),
         Finish() if is_last else Continue(),
@@ -83,9 +83,9 @@ def absorb(tx: Transaction, plan: PassPlan, answer: StoredAnswer) -> Change:
 
 
 def rewrite(tx: Transaction, plan: PassPlan, answer: StoredAnswer) -> Change:
-    """Let the marker show the rewritten summary where it is, if that is small enough.
+    """Let the marker show the rewritten summary if that is small enough.
 
-    Else only the size at which the next rewrite is due changes, so that absorbing goes on.
+    Otherwise only the size at which the next rewrite is due changes, so that absorbing goes on.
     """
     size, old = estimate_text(answer.text), plan.marker
     if old is None or size > DEFRAG_MOST * plan.request.replaced_tokens:
@@ -115,7 +115,7 @@ def rewrite(tx: Transaction, plan: PassPlan, answer: StoredAnswer) -> Change:
         cursor_from=plan.cursor,
         cursor_to=plan.cursor,
     )
-    answers.drop(connection, key, plan.question)
+    answers.drop(connection, key, plan.answer_key)
     return Change(
         PassResult.of_change(Outcome.DEFRAGMENTED, tx.before, after),
         Continue(),
@@ -125,17 +125,18 @@ def rewrite(tx: Transaction, plan: PassPlan, answer: StoredAnswer) -> Change:
 
 
 def count_failure(tx: Transaction, plan: PassPlan, error: SummariserError) -> Change:
-    """Count a failure and do what follows from it.
+    """Count a failure: wait, reject the rewrite, or skip the exchange.
 
-    An endpoint that cannot be used costs the exchange nothing: the job waits. A bad answer counts
-    against the exchange, and the third one in a row skips it.
+    A failing endpoint does not count against the exchange: the job waits. A bad answer does, and
+    the third one in a row skips it.
     """
     if error.error_class.not_asked:
-        # No attempt is recorded: every waiting session would have one each time it checks.
+        # Not recorded as an attempt, or every waiting session would get one each time it checks.
         return _wait(tx, plan, error, failures=1, recorded=False)
     if error.error_class.blames_endpoint:
-        held = guards.read_all(tx.connection, tx.database, tx.key).get(GuardName.ENDPOINT_FAILURES)
-        failures = (held.count if held else 0) + 1
+        former = guards.read_all(tx.connection, tx.database, tx.key)
+        guard = former.get(GuardName.ENDPOINT_FAILURES)
+        failures = (guard.count if guard else 0) + 1
         _put_failures(tx, GuardName.ENDPOINT_FAILURES, failures, None, error)
         return _wait(tx, plan, error, failures)
     if plan.task is Task.DEFRAG:
@@ -143,14 +144,14 @@ def count_failure(tx: Transaction, plan: PassPlan, error: SummariserError) -> Ch
     failures = plan.failures + 1
     if failures >= MOST_FAILURES:
         return _skip(tx, plan, error)
-    # It did answer, so its outage is over.
+    # The endpoint did answer, so its outage is over.
     guards.clear(tx.connection, tx.key, GuardName.ENDPOINT_FAILURES)
     _put_failures(tx, GuardName.MICRO_FAILURES, failures, plan.first_position, error)
     return _wait(tx, plan, error, failures)
 
 
 def nothing_left(tx: Transaction, found: NothingDue) -> Change:
-    """Finish the job; record an attempt where it has made no pass at all."""
+    """Finish the job; record an attempt if it made no pass at all."""
     made_none = not tx.run.job.results
     checked = found.checked
     if checked is not None and checked.revision == tx.before.revision:
@@ -175,11 +176,11 @@ def _skip(tx: Transaction, plan: PassPlan, error: SummariserError) -> Change:
 def _reject_rewrite(
     tx: Transaction, plan: PassPlan, answer: StoredAnswer | None, error: SummariserError | None
 ) -> Change:
-    """Let the next rewrite be due when the summary is half as long again as now."""
+    """Set the next rewrite due when the summary has grown by half."""
     mark = plan.request.replaced_tokens * 3 // 2
     guards.put(tx.connection, tx.database, tx.key, GuardName.DEFRAG_MARK, subject=mark)
     guards.clear(tx.connection, tx.key, GuardName.ENDPOINT_FAILURES)
-    answers.drop(tx.connection, tx.key, plan.question)
+    answers.drop(tx.connection, tx.key, plan.answer_key)
     return Change(
         PassResult(Outcome.DEFRAG_REJECTED, mark=mark),
         Continue(),
@@ -195,8 +196,8 @@ def _wait(
     *,
     recorded: bool = True,
 ) -> Change:
-    """Release the job until its next attempt; the guard counts failures, so the job's own count
-    stays free for crashes."""
+    """Release the job until its next attempt. The guard counts failures, so that the job's own
+    count is left to crashes."""
     context = tx.run.context
     delay_ms = context.retry.delay_ms(failures, error.retry_after, context.rng)
     return Change(
@@ -230,7 +231,7 @@ def _insert_summary(
     first_position: int,
     last_position: int,
 ) -> int:
-    """Store the new version in the place of the one that the plan replaces; return its id."""
+    """Store the new version of the summary that the plan replaces; return its id."""
     replaces = plan.marker.summary_id if plan.marker else None
     if replaces is not None:
         summaries.set_status(tx.connection, [replaces], SummaryStatus.SUPERSEDED)

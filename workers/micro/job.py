@@ -23,7 +23,7 @@ def micro_pass(run: PassContext) -> PassResult:
     run.context.failpoint("planned")
     revision = plan.session.revision
     try:
-        answer = ask(run, plan.question, plan.request) if stored is None else stored
+        answer = ask(run, plan.answer_key, plan.request) if stored is None else stored
     except SummariserError as error:
         failed = partial(count_failure, plan=plan, error=error)
         return commit(run, failed, revision=revision)
@@ -33,8 +33,8 @@ def micro_pass(run: PassContext) -> PassResult:
 
 
 def _plan(run: PassContext) -> tuple[PassPlan | NothingDue, StoredAnswer | None]:
-    """Plan the next pass; return its stored answer too, where an earlier worker was stopped
-    between answer and commit."""
+    """Plan the next pass; return its stored answer too, if an earlier run ended between answer and
+    commit."""
     settings, summariser = run.settings, run.context.summariser
     if not (settings.enabled and settings.micro_compact):
         return NothingDue("micro-compaction is switched off"), None
@@ -50,7 +50,7 @@ def _plan(run: PassContext) -> tuple[PassPlan | NothingDue, StoredAnswer | None]
         )
         if isinstance(plan, NothingDue) or not state.has_answers:
             return plan, None
-        stored = answers.find(connection, run.key, plan.question)
+        stored = answers.find(connection, run.key, plan.answer_key)
     if stored is not None:
         run.cost.count(stored)
     return plan, stored

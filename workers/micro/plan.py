@@ -1,7 +1,7 @@
 """Decide what the next micro pass of a session does.
 
-One bounded read holds what most decisions need: the beginning of the live view, the rows from the
-cursor on as far as a pass takes them, and the tail. See docs/explanation/micro.md.
+One bounded read returns what most decisions need: the beginning of the live view, the rows that a
+pass may take from the cursor on, and the tail. See docs/explanation/micro.md.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from workers.conversation.tokens import estimate_text
 from workers.conversation.transcript import ToolGroup, tool_groups
 from workers.policy.threshold import NoUsableWindowError, region_rules, session_threshold
 from workers.redaction import redact
-from workers.runtime.answer_store import question_key
+from workers.runtime.answer_store import answer_key
 from workers.settings import CompressionSettings
 from workers.summariser.contract import Passage, SummaryRequest, Task
 from workers.summariser.passages import fit, passage, passages, passages_size
@@ -42,14 +42,15 @@ from workers.turn.due import Restraints, least_for_micro, micro_may_run
 _PAGE = 64
 _HEAD_PAGE = 16
 _FARTHEST = 1024
-"""Rows behind a call after which its missing result is not looked for any further."""
+"""Rows after a call within which its missing result is searched."""
 _MORE = 2
-"""How much larger the next page is where one was too short to tell."""
+"""Factor by which the next page is larger if one was too short to decide."""
 _UNITS_AT_ONCE = 32
 _ROWS_AS_STATEMENTS = 128
-"""Outlines that are read in the time of the statements which reading all of them saves."""
+"""Row outlines that can be read in the time that the statements saved by reading all at once
+would take."""
 _CHARS_A_TOKEN = 4
-"""Of the text that has most characters to a token."""
+"""Most characters that a token may stand for."""
 
 _POSITION = attrgetter("position")
 
@@ -58,8 +59,8 @@ _POSITION = attrgetter("position")
 class NothingDue:
     """No pass can be made now; `reason` says why in a few words.
 
-    `checked` is the session where its rows were read and hold too little: before it has grown,
-    reading them again is of no use.
+    `checked` is the session if its rows were read and are too few: until it has grown, there is no
+    point in reading them again.
     """
 
     reason: str
@@ -68,13 +69,13 @@ class NothingDue:
 
 @dataclass(frozen=True, slots=True)
 class PassPlan:
-    """A pass as it is decided: what is asked, and what the answer would take the place of.
+    """A planned pass: the request, and the rows that its answer would replace.
 
     For `Task.ABSORB`, `rows` are the rows to archive and `place` the position of the new marker;
-    for `Task.DEFRAG` there are none and the marker stays. `marker` is the one that is replaced.
-    `guards` are those that the session has. `cursor` is where the cursor would stand afterwards,
-    be the rows absorbed or skipped; `is_last` says that too little for another pass would then be
-    left behind it, and `checked_tokens` what the session's become by that.
+    for `Task.DEFRAG` there are no rows and the marker stays where it is. `marker` is the one that
+    is replaced. `guards` are those that the session has. `cursor` is its position after the pass,
+    whether the rows are absorbed or skipped. `is_last` says that too little for another pass would
+    be left after that, and `checked_tokens` is the session's value then.
     """
 
     task: Task
@@ -88,7 +89,7 @@ class PassPlan:
     cursor_before: int
     cursor: int
     request: SummaryRequest
-    question: str
+    answer_key: str
     failures: int
     guards: frozenset[GuardName]
     is_last: bool
@@ -104,16 +105,16 @@ def plan_pass(
     fingerprint: int,
     today: date,
 ) -> PassPlan | NothingDue:
-    """Decide the next micro pass of a session, in one short read.
+    """Plan the next micro pass of a session in one short read.
 
-    `input_chars` is what one request to the summariser may hold, `fingerprint` the summariser's,
-    `today` the date for its prompt.
+    `input_chars` are the characters that fit one request to the summariser, `fingerprint` is the
+    summariser's, `today` the date for its prompt.
     """
     planner = _planner(connection, state, settings, input_chars=input_chars, today=today)
     if isinstance(planner, NothingDue):
         return planner
     if not micro_may_run(planner.session, Restraints(settings, planner.guards, fingerprint)):
-        return NothingDue("micro-compaction is blocked")
+        return NothingDue("micro-compaction is suppressed")
     chosen = planner.choose()
     if isinstance(chosen, NothingDue):
         return chosen
@@ -123,7 +124,7 @@ def plan_pass(
 def why_nothing_due(
     connection: Connection, state: MicroState, settings: CompressionSettings
 ) -> NothingDue | None:
-    """Return why no pass can be made now; None when one can, guards apart.
+    """Return why no pass can be made now; None if one can. Most guards are not considered.
 
     Reads no text of messages.
     """
@@ -144,7 +145,7 @@ def _planner(
     try:
         threshold = session_threshold(session, settings)
     except NoUsableWindowError as error:
-        # The session's owner can mend that, the worker cannot; its turns go on being stored.
+        # Only the session's owner can fix that; its turns are stored all the same.
         return NothingDue(str(error))
     rules = region_rules(threshold, settings)
     view = _view(connection, state, rules)
@@ -166,10 +167,10 @@ def _planner(
 
 
 def _view(connection: Connection, state: MicroState, rules: RegionRules) -> View:
-    """Read the rows from the cursor on if they are little more than the tail; else as many as most
-    passes take, and the tail as large as it likely is."""
+    """Read all rows from the cursor on if they are little more than the tail; otherwise as many as
+    most passes take, and the likely size of the tail."""
     session = state.session
-    # No position is used twice, so there cannot be more of them.
+    # No position is used twice, so this is an upper bound.
     rows = session.next_position - state.cursor
     size = max(1, session.unabsorbed_tokens // max(1, rows))
     tail = max(_PAGE, 2 * rules.protect_last_n, rules.tail_budget // size * 5 // 4)
@@ -191,8 +192,8 @@ def _head_page(rules: RegionRules) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Chosen:
-    """The exchanges that a pass would absorb, out of `rows` of the agent in the middle; None where
-    these were not read whole."""
+    """The exchanges that a pass would absorb. `rows` are all rows of the agent in the middle, None
+    if not all were read."""
 
     exchanges: tuple[Exchange, ...] = ()
     rows: Sequence[Row] | None = None
@@ -218,7 +219,7 @@ class _Planner:
         return (self.micro.summary or "") if self.micro else ""
 
     def choose(self) -> _Chosen | NothingDue:
-        """Return what a pass would absorb; nothing when it would rewrite the summary."""
+        """Return what a pass would absorb; no exchanges if it would rewrite the summary."""
         undone = self.guards.get(GuardName.UNDONE)
         if undone is not None and undone.subject == self.session.turns:
             return NothingDue("an undo waits for the next turn")
@@ -244,15 +245,15 @@ class _Planner:
         return estimate_text(self.previous) > max(mark, (raised.subject or 0) if raised else 0)
 
     def _would_be_the_last(self, chosen: _Chosen, cursor: int) -> bool:
-        """Return whether too little for another pass would be left behind `cursor`."""
+        """Return whether too little for another pass would be left from `cursor` on."""
         if chosen.rows is None:
             return False
         left = [row.tokens for row in chosen.rows if row.position >= cursor]
         return not left or sum(left) < self.settings.micro_compact_min_tokens
 
     def _checked_behind(self, cursor: int) -> int | None:
-        """Return what the session's `checked_tokens` become by a last pass: its unabsorbed ones
-        where by their number alone another pass might be due."""
+        """Return the session's `checked_tokens` after a last pass: its unabsorbed tokens if their
+        number alone would suggest that another pass is due."""
         left = sum(row.tokens for row in self.view.ahead.rows if row.position >= cursor)
         least = least_for_micro(self.session, self.settings)
         return None if least is None or left < least else left
@@ -265,11 +266,11 @@ class _Planner:
             Task.DEFRAG,
             target=min(size // 2, mark * 3 // 4),
             replaced=size,
-            question=self._question_key(Task.DEFRAG, ()),
+            key=self._answer_key(Task.DEFRAG, ()),
         )
 
     def absorb(self, chosen: _Chosen) -> PassPlan:
-        """Plan a pass over what was chosen, or over as much of it as one request holds."""
+        """Plan a pass over what was chosen, or over as much of it as fits one request."""
         exchanges = chosen.exchanges
         taken, shown, question, cut = self._fill(exchanges)
         last = max(row.position for row in taken)
@@ -285,7 +286,7 @@ class _Planner:
             Task.ABSORB,
             target=min(defrag_at * 3 // 4, max(replaced // 2, 1)),
             replaced=replaced,
-            question=self._question_key(Task.ABSORB, ids),
+            key=self._answer_key(Task.ABSORB, ids),
             rows=ids,
             first=first,
             place=last,
@@ -304,7 +305,7 @@ class _Planner:
         *,
         target: int,
         replaced: int,
-        question: str,
+        key: str,
         rows: tuple[int, ...] = (),
         first: int | None = None,
         place: int | None = None,
@@ -337,19 +338,19 @@ class _Planner:
                 replaced_tokens=replaced,
                 today=self.today,
             ),
-            question=question,
+            answer_key=key,
             failures=failures,
             guards=frozenset(self.guards),
             is_last=is_last,
             checked_tokens=checked_tokens,
         )
 
-    def _question_key(self, task: Task, rows: tuple[int, ...]) -> str:
-        return question_key(task=task, rows=rows, previous=self.previous, template=TEMPLATE_VERSION)
+    def _answer_key(self, task: Task, rows: tuple[int, ...]) -> str:
+        return answer_key(task=task, rows=rows, previous=self.previous, template=TEMPLATE_VERSION)
 
     def _start(self) -> int:
-        """Return the position from which on rows may be absorbed: behind head, batch marker and
-        cursor."""
+        """Return the first position that may be absorbed: after head and batch marker, and not
+        before the cursor."""
         behind_batch = self.batch.position + 1 if self.batch else 0
         return max(self._behind_head(), behind_batch, self.cursor)
 
@@ -365,7 +366,7 @@ class _Planner:
             head = self.view.beginning(_MORE * len(head.rows))
 
     def _limit(self) -> int:
-        """Return the position at which the middle ends: the tail's start, or the open turn's."""
+        """Return the position at which the middle ends: the start of the tail or the open turn."""
         end = self.view.end
         while (first := tail_start(end.rows, self.rules)) == 0 and not end.is_whole:
             end = self.view.ending(max(_PAGE, _MORE * len(end.rows)))
@@ -378,7 +379,7 @@ class _Planner:
     def _find(
         self, agents: Sequence[Row], start: int, limit: int
     ) -> Found | TooLittle | LookFurther:
-        """Choose among the rows that were read; `agents` are those of the agent among them."""
+        """Choose exchanges from the rows already read; `agents` are the agent's among them."""
         ahead, enough = self.view.ahead, self.settings.micro_compact_min_tokens
         tokens = sum(row.tokens for row in agents)
         if not agents or tokens < enough:
@@ -390,8 +391,9 @@ class _Planner:
         return self._find_in(rows, begin, limit, complete=ahead.is_whole)
 
     def _look_further(self, start: int, limit: int) -> Found | TooLittle:
-        """Choose from as many rows as that takes: for turns that are larger than most, and where
-        people write much and the agent little. Then its rows alone say whether they are enough."""
+        """Choose exchanges, reading as many rows as that takes: for unusually large turns, and for
+        sessions in which people write much and the agent little. There the agent's rows alone
+        decide whether there is enough."""
         enough = self.settings.micro_compact_min_tokens
         page, complete = _PAGE, False
         while not complete:
@@ -442,9 +444,9 @@ class _Planner:
     def _fill(
         self, exchanges: tuple[Exchange, ...]
     ) -> tuple[list[Row], tuple[Passage, ...], str, bool]:
-        """Take whole units while they fit the summariser's input; the first one always.
+        """Take whole units while they fit the summariser's input, and always the first one.
 
-        Returns the rows taken, their passages, the first request, and whether something was left.
+        Returns the rows taken, their passages, the first request, and whether any unit was left.
         """
         units = [unit for exchange in exchanges for unit in exchange.units]
         request_of_first = self._request_of(exchanges[0])
@@ -470,15 +472,15 @@ class _Planner:
                 taken.extend(whole)
                 shown.extend(more)
                 before = []
-                # Only a first unit can be too large by itself; that one is cut.
+                # Only the first unit can be too large by itself; its passages are cut.
                 if size > self.input_chars:
                     shown = list(fit(shown, self.input_chars))
                     size = passages_size(shown)
         return taken, tuple(shown), question, False
 
     def _contents(self, units: Sequence[Unit], found: Mapping[int, Row]) -> Iterator[list[Row]]:
-        """Yield the rows of each unit with their messages, read some units at a time; those of the
-        first units are `found`."""
+        """Yield the rows of each unit with their messages, reading some units at a time; `found`
+        holds the rows of the first units."""
         for i in range(0, len(units), _UNITS_AT_ONCE):
             chunk = units[i : i + _UNITS_AT_ONCE]
             if i:
@@ -487,13 +489,13 @@ class _Planner:
                 yield [found[row.position] for row in unit.rows]
 
     def _read(self, units: Sequence[Unit], requests: Sequence[int] = ()) -> dict[int, Row]:
-        """Read rows with their messages, by position: those of units, and requests."""
+        """Read the rows of units and requests with their messages, by position."""
         positions = [*requests, *(row.position for unit in units for row in unit.rows)]
         rows = messages.read_rows(self.connection, self.session.key, positions)
         return {row.position: row for row in rows}
 
     def _request_of(self, exchange: Exchange) -> int | None:
-        """Return the position of what an exchange answers."""
+        """Return the position of the request that an exchange answers."""
         if exchange.question is not None:
             return exchange.question.position
         return self.view.newest_request(before=exchange.units[0].rows[0].position)

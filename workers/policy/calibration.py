@@ -1,10 +1,10 @@
-"""How our estimates relate to what a provider counts, learned from its reports (ENGINE.md §3).
+"""Learn from a provider's usage reports how its counts relate to our token estimates.
 
 The provider counts `additive + ratio × estimate`: the system prompt and tool schemas come on top
-of a conversation, and its tokeniser is not our rule of thumb. One report cannot tell the two
-apart; a conversation that grows and is compacted can. This is a least-squares fit that takes one
-report at a time, with errors in proportion to the count. It never trusts a report with less than
-a tenth, so it follows a session whose text changes.
+of a conversation, and its tokeniser is not our rule of thumb. One report cannot separate the two;
+the reports of a conversation that grows and is compacted can. This is a recursive least-squares
+fit, with errors in proportion to the count. Each report has a weight of a tenth at least, so the
+fit follows a session whose text changes. See docs/explanation/tokens.md.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from workers.policy.threshold import managed_by, session_window
 from workers.settings import CompressionSettings
 
 LEAST_RATIO, MOST_RATIO = 0.5, 2.0
-"""ENGINE.md §3."""
+"""Bounds of the ratio: a report that needs one outside them is not believed."""
 
 _RATIO_DOUBT = 1 / 3
-"""How far the ratio may lie from 1 before anything is known, as a standard deviation."""
+"""Standard deviation of the ratio from 1 before anything is known."""
 
 _NOISE = 0.02
-"""Expected error of a report as a share of it: kinds of text differ by that much."""
+"""Expected error of a report as a share of its count: kinds of text differ by that much."""
 
 _NOISE_TOKENS = 16.0
 
 _LEAST_TRUST = 0.1
 _LEAST_DOUBT = 1e-6
 _FAR = 3.0
-"""Standard deviations beyond which a report is believed no further."""
+"""Standard deviations at which the surprise of a report is capped."""
 
 _STRAYS = 3
-"""Reports in a row that are far off to the same side: then they are right."""
+"""Reports in a row that are far off on the same side, after which they are believed."""
 
 _CACHED = 4
-"""A count below this part of the estimate left out what came from a prompt cache."""
+"""A count below the estimate divided by this excludes the part read from a prompt cache."""
 
 Doubt: TypeAlias = tuple[float, float, float]
 """Covariance of the two parts: variance of the additive one in tokens², covariance in tokens,
@@ -48,10 +48,10 @@ variance of the ratio."""
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """An additive part in tokens and a ratio; `samples` reports were taken in.
+    """An additive part in tokens and a ratio, learned from `samples` reports.
 
-    `doubt` is how uncertain the two are, `strays` how many reports in a row were far off to the
-    same side, below zero where they counted less than expected.
+    `doubt` is how uncertain the two are, `strays` how many reports in a row were far off on the
+    same side, negative if they counted less than expected.
     """
 
     additive: int = 0
@@ -62,7 +62,7 @@ class Calibration:
 
     @classmethod
     def of(cls, text: str | None) -> Self:
-        """Read what `dump` wrote; None, or what cannot be read, is a fresh one."""
+        """Read what `dump` wrote; None and unreadable text give a fresh calibration."""
         try:
             stored = json.loads(text or "{}")
             read = cls(
@@ -78,7 +78,7 @@ class Calibration:
         return read if sound else cls()
 
     def dump(self) -> str:
-        """JSON that `of` reads."""
+        """Return the calibration as JSON for `of`."""
         return json.dumps(asdict(self))
 
     def estimate(self, live_tokens: int) -> int:
@@ -86,10 +86,11 @@ class Calibration:
         return self.additive + round(self.ratio * live_tokens)
 
     def updated(self, view_tokens: int, prompt_tokens: int, *, window: int) -> Self:
-        """Take in that the provider counted `prompt_tokens` for a view of `view_tokens`.
+        """Return the calibration after the provider counted `prompt_tokens` for a view of
+        `view_tokens`.
 
-        The additive part stays from 0 to `window`, the model's in tokens. A report that no such
-        part and no ratio from 0.5 to 2 explain changes nothing.
+        The additive part stays between 0 and `window`, the model's in tokens. A report that no
+        such part and no ratio from 0.5 to 2 can explain changes nothing.
         """
         if not _plausible(view_tokens, prompt_tokens, window):
             return self
@@ -112,8 +113,8 @@ class Calibration:
         )
 
     def _anchored(self, view_tokens: int, prompt_tokens: int, noise: float, window: int) -> Self:
-        """Begin with this report: the ratio stays, the rest is additive. Where less was counted
-        than that ratio makes of the view, the ratio takes it."""
+        """Start over with this report: the ratio stays, the rest is additive. If the count is
+        below what the ratio alone predicts, the ratio is lowered instead."""
         additive = round(prompt_tokens - self.ratio * view_tokens)
         ratio = self.ratio if additive >= 0 else prompt_tokens / view_tokens
         doubt = _RATIO_DOUBT**2
@@ -127,12 +128,12 @@ class Calibration:
         )
 
     def _moved(self, additive: float, ratio: float, window: int) -> Self:
-        """Move both parts. What the ratio cannot take because of its limits is additive."""
+        """Move both parts. What the bounds of the ratio cut off goes to the additive part."""
         _, both, of_ratio = self.doubt
         ratio += self.ratio
-        held = max(LEAST_RATIO, min(ratio, MOST_RATIO))
-        additive += self.additive + (held - ratio) * both / of_ratio
-        return replace(self, additive=_within(window, additive), ratio=held)
+        bounded = max(LEAST_RATIO, min(ratio, MOST_RATIO))
+        additive += self.additive + (bounded - ratio) * both / of_ratio
+        return replace(self, additive=_within(window, additive), ratio=bounded)
 
 
 def _plausible(view_tokens: int, prompt_tokens: int, window: int) -> bool:
@@ -150,8 +151,8 @@ def _within(window: int, additive: float) -> int:
 
 
 def _pull(doubt: Doubt, view_tokens: int) -> tuple[float, float, float]:
-    """Return how much of a surprise at a view of that size is due to each part, and its
-    variance."""
+    """Return how much of a surprise at a view of that size each part accounts for, and the
+    variance of the surprise."""
     additive, both, ratio = doubt
     of_additive = additive + both * view_tokens
     of_ratio = both + ratio * view_tokens
@@ -159,7 +160,7 @@ def _pull(doubt: Doubt, view_tokens: int) -> tuple[float, float, float]:
 
 
 def _less(doubt: Doubt, pull_additive: float, pull_ratio: float, variance: float) -> Doubt:
-    """Return the doubt that is left after a report; never none, however it is rounded."""
+    """Return the doubt that is left after a report; rounding never makes it zero."""
     additive, both, ratio = doubt
     return (
         max(additive - pull_additive**2 / variance, _LEAST_DOUBT),
@@ -169,7 +170,7 @@ def _less(doubt: Doubt, pull_additive: float, pull_ratio: float, variance: float
 
 
 def _doubt(stored: object) -> Doubt:
-    """Raises ValueError where that is no covariance."""
+    """Read a stored covariance. Raises ValueError if it is none."""
     if not isinstance(stored, list) or len(stored) != 3:
         raise ValueError("no covariance")
     additive, both, ratio = (float(number) for number in stored)
@@ -179,10 +180,10 @@ def _doubt(stored: object) -> Doubt:
 
 
 def counted_prompt(report: Report) -> int | None:
-    """Return tokens of the prompt as the provider counted them.
+    """Return the tokens of the prompt as the provider counted them.
 
-    None where that is not told, and where another revision of the view was sent than the one that
-    was stored when the report came: then our estimate is of another view.
+    None if the report does not say, or if the view that was sent had another revision than the one
+    stored when the report arrived: then our estimate is of another view.
     """
     try:
         usage = json.loads(report.usage)
@@ -195,20 +196,20 @@ def counted_prompt(report: Report) -> int | None:
 
 
 def current_prompt(report: Report, session: SessionRecord) -> int | None:
-    """Return the same, where the session's view has not been changed since: only then it
-    triggers."""
+    """Return the counted prompt if the view has not been changed since: only then may it trigger
+    a pass."""
     return counted_prompt(report) if report.revision == session.revision else None
 
 
 def recalibrated(
     report: Report, session: SessionRecord, settings: CompressionSettings
 ) -> Calibration | None:
-    """Return the session's calibration with the report taken in; None where it teaches nothing.
+    """Return the session's calibration after the report; None if it does not change.
 
-    Where somebody else compacts, what was counted is not the view that we know of.
-    A view that was compacted after its report is still one that was sent and counted. But the
-    first report has to be of the present revision, because a change of model, which drops the
-    calibration, changes the revision: what the former model counted must not come back (F159).
+    If the provider compacts the session, it did not count the view that we store. A view that was
+    compacted after its report was still sent and counted, so it does calibrate. But the first
+    report has to be of the current revision: a change of model drops the calibration and changes
+    the revision, and what the former model counted must not calibrate the new one.
     """
     prompt = counted_prompt(report)
     if prompt is None or report.view_tokens is None or managed_by(session, settings):

@@ -1,4 +1,7 @@
-"""How long to wait before asking again (ENGINE.md §10)."""
+"""The failure policy: what follows when no summary can be had, and how long to wait before a retry.
+
+See docs/explanation/failures.md.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,9 @@ class RetryPolicy:
     longest_seconds: float = 600.0
 
     def delay_ms(self, failures: int, retry_after: float | None, rng: Random) -> int:
-        """Return milliseconds to wait after the `failures`-th failure in a row (1 is the first).
+        """Return the milliseconds to wait after failure number `failures` in a row, from 1 on.
 
-        What the endpoint asked for (`retry_after`, seconds) is honoured up to the longest wait.
+        The endpoint's `retry_after` (seconds) is honoured up to the longest wait.
         """
         ceiling = min(self.longest_seconds, self.base_seconds * 2 ** min(failures - 1, 30))
         asked = min(retry_after or 0.0, self.longest_seconds)
@@ -31,11 +34,11 @@ NEARLY_FULL = 0.85
 """Share of the window above which failed batch jobs count towards a reset."""
 
 POOR = 0.90
-"""Share of its size that a pass leaves at least when it is a poor one."""
+"""Share of the view's size from which on what a pass leaves makes it a poor one."""
 
 LOCK_MS = 300_000
-"""How long automatic passes are locked after that many poor ones in a row, and after each further
-poor probe."""
+"""How long automatic passes are locked after `MOST_POOR_PASSES` poor ones in a row, and after each
+further poor one."""
 
 STUCK_SENTENCE = (
     "This conversation cannot be made smaller any more. Please start a new one; "
@@ -49,7 +52,7 @@ _REPLACE_LONGEST_OF_BAD_ANSWERS = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class AskAgain:
-    """The job waits; `counts` says that an attempt was spent."""
+    """The job waits and tries again; `counts` says that an attempt was spent."""
 
     delay_ms: int
     counts: bool
@@ -57,7 +60,7 @@ class AskAgain:
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """No further attempt of this job: cooldown, then placeholder, an unchanged session, or a
+    """The job makes no further attempt: cooldown, then placeholder, an unchanged session, or a
     reset."""
 
 
@@ -73,14 +76,14 @@ def after_failure(
     """Decide what follows an error; `tries` are the attempts spent before it."""
     if error.error_class.not_asked:
         down = error.error_class is ErrorClass.BREAKER_OPEN
-        if rules.folds_at_once or (rules.bypasses and down):
+        if rules.placeholder_at_once or (rules.bypasses and down):
             return GiveUp()
-        return AskAgain(_delay_asked_for(error, retry), counts=False)
+        return AskAgain(_retry_after_ms(error, retry), counts=False)
     spent = tries + 1 >= settings.summary_attempts
-    if error.error_class.permanent or spent or rules.folds_at_once:
+    if error.error_class.permanent or spent or rules.placeholder_at_once:
         return GiveUp()
     if error.error_class is ErrorClass.CONTEXT_OVERFLOW:
-        # The next request is a smaller one, so nothing is gained by waiting.
+        # The next request is smaller, so waiting gains nothing.
         return AskAgain(0, counts=True)
     return AskAgain(retry.delay_ms(tries + 1, error.retry_after, rng), counts=True)
 
@@ -88,10 +91,10 @@ def after_failure(
 def retry_replacement(
     error: SummariserError, *, tries: int, retry: RetryPolicy, rng: Random
 ) -> AskAgain:
-    """Decide when a placeholder's replacement is tried again. That goes on for as long as the
-    placeholder stands, ever more rarely where the model answers but never usefully."""
+    """Decide when to retry replacing a placeholder. Retries go on for as long as it is shown, less
+    and less often if the model does answer but never usefully."""
     if error.error_class.not_asked:
-        return AskAgain(_delay_asked_for(error, retry), counts=False)
+        return AskAgain(_retry_after_ms(error, retry), counts=False)
     longest = (
         _REPLACE_LONGEST_SECONDS
         if error.error_class.blames_endpoint
@@ -102,7 +105,7 @@ def retry_replacement(
 
 
 def cooldown_ms(rules: TriggerRules, settings: CompressionSettings) -> int:
-    """Return how long automatic passes rest after the last failed attempt."""
+    """Return how long automatic passes are suppressed after the last failed attempt."""
     seconds = (
         settings.hygiene_failure_cooldown_seconds
         if rules.hygiene
@@ -112,10 +115,10 @@ def cooldown_ms(rules: TriggerRules, settings: CompressionSettings) -> int:
 
 
 def uses_placeholder(rules: TriggerRules, settings: CompressionSettings) -> bool:
-    """Return whether a placeholder takes the middle's place."""
+    """Return whether a failed pass puts a placeholder in place of the middle."""
     if rules.leaves_unchanged:
         return False
-    return rules.folds_at_once or not settings.abort_on_summary_failure
+    return rules.placeholder_at_once or not settings.abort_on_summary_failure
 
 
 def is_poor(before: int, after: int) -> bool:
@@ -123,6 +126,6 @@ def is_poor(before: int, after: int) -> bool:
     return after >= POOR * before
 
 
-def _delay_asked_for(error: SummariserError, retry: RetryPolicy) -> int:
+def _retry_after_ms(error: SummariserError, retry: RetryPolicy) -> int:
     seconds = min(error.retry_after or retry.base_seconds, retry.longest_seconds)
     return int(1000 * seconds)

@@ -1,4 +1,4 @@
-"""What blocks a pass, whoever asks for it (see docs/explanation/triggers.md)."""
+"""Decide whether the guards of a session suppress a pass (see docs/explanation/triggers.md)."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from workers.policy.triggers import TriggerRules
 from workers.settings import CompressionSettings
 
 MOST_POOR_PASSES = 2
-"""Passes in a row that hardly saved anything, after which automatic ones are locked for a while
+"""Passes in a row that hardly saved anything after which automatic ones are locked for a while
 (anti-thrash)."""
 
 GROWTH = 0.05
-"""Share of the threshold by which a session has grown since a summary did not make it smaller,
-before one is tried again."""
+"""Share of the threshold by which a session has to grow before a summary that did not make it
+smaller is tried again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suppression:
-    """Why a pass must not run now, in words for people.
+    """The reason, in words for people, why a pass must not run now.
 
-    `guard` is what operators may clear, None for the main switch. `left_ms` is how long it still
-    holds, 0 where that is no matter of time.
+    `guard` is what an operator may clear, None for the main switch. `left_ms` is how long it still
+    lasts, 0 if time does not end it.
     """
 
     reason: str
@@ -41,24 +41,25 @@ def suppressed_by(
     settings: CompressionSettings,
     fingerprint: int,
 ) -> Suppression | None:
-    """Return what blocks a pass for a trigger with these `rules`; None when it may run.
+    """Return what suppresses a pass for a trigger with these `rules`; None if it may run.
 
-    Of several reasons it is the one with the most time left. `guards` are the session's, read
-    together with `session`; `fingerprint` is the present summariser's. The main switch stops
-    errors too, but no person; a trigger that bypasses the guards bypasses all of them.
+    Of several reasons, the one with the most time left is returned. `guards` are the session's,
+    read together with `session`; `fingerprint` is the current summariser's. The main switch
+    suppresses passes after errors too, but not those that a person asks for; a trigger that
+    bypasses guards bypasses all of them.
     """
     if rules.honours_switch and not settings.enabled:
         return Suppression("compaction is switched off (compression.enabled)")
     if rules.bypasses:
         return None
     return max(
-        _holds(rules, guards, session, settings, fingerprint),
-        key=lambda hold: hold.left_ms,
+        _suppressions(rules, guards, session, settings, fingerprint),
+        key=lambda one: one.left_ms,
         default=None,
     )
 
 
-def _holds(
+def _suppressions(
     rules: TriggerRules,
     guards: Mapping[GuardName, GuardRecord],
     session: SessionRecord,
@@ -70,7 +71,7 @@ def _holds(
         yield Suppression("an undo waits for the next turn", GuardName.UNDONE)
 
     cooldown = guards.get(GuardName.COOLDOWN)
-    if rules.honours_cooldown and cooldown is not None and _cools(cooldown, fingerprint):
+    if rules.honours_cooldown and cooldown is not None and _is_active(cooldown, fingerprint):
         why = f" ({cooldown.detail})" if cooldown.detail else ""
         yield Suppression(f"cooldown after a failure{why}", GuardName.COOLDOWN, cooldown.left_ms)
 
@@ -105,9 +106,9 @@ def _holds(
         yield Suppression(reason, GuardName.NOT_SMALLER)
 
 
-def _cools(cooldown: GuardRecord, fingerprint: int) -> bool:
-    """Return whether a cooldown holds now. A change of summariser ends it; one that names none
-    holds for all."""
+def _is_active(cooldown: GuardRecord, fingerprint: int) -> bool:
+    """Return whether a cooldown applies now. A change of summariser ends it; one that names no
+    summariser applies to all."""
     return cooldown.left_ms > 0 and cooldown.subject in (None, fingerprint)
 
 

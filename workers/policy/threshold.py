@@ -1,4 +1,7 @@
-"""The threshold rule: how many live tokens make a conversation due (ENGINE.md §4)."""
+"""The threshold rule: at how many live tokens a conversation is compacted.
+
+See docs/explanation/triggers.md.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +31,10 @@ _BUILT_IN = (
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """Where compaction starts: at `tokens` live tokens, always below the usable window.
+    """The size at which compaction starts: `tokens` live tokens, always below the usable window.
 
-    `ratio` is the share of the usable window that was aimed at, before floor and cap. `reason`
-    tells in words how the number came about.
+    `ratio` is the share of the usable window before floor and cap were applied. `reason` explains
+    the number in words.
     """
 
     tokens: int
@@ -58,11 +61,12 @@ def threshold_tokens(
     reserved_output: int = 0,
     settings: CompressionSettings,
 ) -> Threshold:
-    """Return the threshold of a session (ENGINE.md §4).
+    """Return the threshold for a window and a model: a share of the usable window, not below the
+    floor, not above the configured cap.
 
-    `context_window` and `reserved_output` are tokens; `model` is the name as the gateway gave it,
-    "" when unknown. Raises `NoUsableWindowError` when fewer than two tokens are usable or the
-    reserve is negative.
+    `context_window` and `reserved_output` are tokens; `model` is the gateway's name for it, "" if
+    unknown. Raises `NoUsableWindowError` if fewer than two tokens are usable or the reserve is
+    negative.
     """
     window = context_window - reserved_output
     if window < 2 or reserved_output < 0:
@@ -83,14 +87,14 @@ def threshold_tokens(
 
 
 def reasons_first(model: str) -> bool:
-    """Return whether `model` reasons before it answers, as far as its name tells (ENGINE.md §4)."""
+    """Return whether `model` reasons before it answers, as far as its name shows."""
     return any(stands_alone(key, model.casefold()) for key in _REASONING)
 
 
 def _ratio(context_window: int, model: str, settings: CompressionSettings) -> tuple[float, str]:
     matches = list(_matches(model.casefold(), settings))
     if matches:
-        # The first of equal length: a user's key goes before a built-in one.
+        # Of keys of equal length the first wins, so a user's key beats a built-in one.
         key, ratio, source = max(matches, key=lambda match: len(match[0]))
         return ratio, f"{source} key {key!r} matches the model"
     if context_window < SMALL_WINDOW_TOKENS and settings.threshold < SMALL_WINDOW_RATIO:
@@ -108,12 +112,13 @@ def _matches(model: str, settings: CompressionSettings) -> Iterator[tuple[str, f
 
 
 def stands_alone(key: str, model: str) -> bool:
-    """True if `key` occurs in `model` between name borders: `o3` in `openai/o3-pro`, not `olmo3`.
+    """Return whether `key` occurs in `model` between name borders: `o3` in `openai/o3-pro`, but not
+    in `olmo3`.
 
     A border is where a letter or digit meets anything else, or the end of the name.
     """
     if key not in model:
-        # Of most models none does, and every turn asks.
+        # The usual case, and every turn asks.
         return False
     left = r"(?<![^\W_])" if key[0].isalnum() else ""
     right = r"(?![^\W_])" if key[-1].isalnum() else ""
@@ -124,19 +129,19 @@ _COMPACTED_BY_OPENAI = ("gpt-5.6",)
 
 
 class ManagedBy(StrEnum):
-    """What a session's `managed_by` says, beside None for nobody."""
+    """The provider that compacts a session instead of us; None if there is none."""
 
     CODEX = "codex"
-    """A Codex app server owns the thread. No automatic work of ours, at most a signal."""
+    """A Codex app server owns the thread. We do no automatic work; at most we emit a signal."""
     OPENAI = "openai"
-    """OpenAI compacts on its side. Ours is the batch pass at our threshold, as a backstop."""
+    """OpenAI compacts on its side. Our batch pass at our threshold is a backstop."""
 
 
 def managed_by(session: SessionRecord, settings: CompressionSettings) -> ManagedBy | None:
-    """Return who compacts the session instead of us, now.
+    """Return the provider that now compacts the session instead of us.
 
-    OpenAI does so only while it is configured and for models that have it, whatever the session
-    was opened with. What a newer version wrote there counts as nobody.
+    OpenAI does so only while that is configured and only for models that support it, even if the
+    session was opened with it. A value written by a newer version counts as None.
     """
     match session.managed_by:
         case ManagedBy.CODEX:
@@ -148,7 +153,7 @@ def managed_by(session: SessionRecord, settings: CompressionSettings) -> Managed
 
 
 def openai_compacts(model: str, settings: CompressionSettings) -> bool:
-    """Return whether compaction on OpenAI's side is configured and `model` has it: the GPT-5.6
+    """Return whether compaction on OpenAI's side is configured and `model` supports it: the GPT-5.6
     family."""
     return settings.codex_responses_native and any(
         stands_alone(family, model.casefold()) for family in _COMPACTED_BY_OPENAI
@@ -156,14 +161,13 @@ def openai_compacts(model: str, settings: CompressionSettings) -> bool:
 
 
 DEFAULT_WINDOW = 128_000
-"""Context window in tokens of a session whose gateway named none: the smallest that models of
-the last years have."""
+"""Context window in tokens of a session whose gateway named none: the smallest of recent models."""
 
 HYGIENE_RATIO = 0.85
-"""Share of the usable window at which the gateway's door is closed (ENGINE.md §9, row 3)."""
+"""Share of the usable window at which a session is compacted before its next request."""
 
 SERVER_LEAD_TOKENS = 8_192
-"""How far below our threshold a provider compacts on its side (ENGINE.md §9, row 18)."""
+"""Tokens below our threshold at which OpenAI compacts on its side, so that it acts first."""
 
 LEAST_SERVER_THRESHOLD = 1_000
 
@@ -171,19 +175,19 @@ LEAST_SERVER_THRESHOLD = 1_000
 def session_window(session: SessionRecord) -> int:
     """Return the session's context window in tokens, the reserve for answers included.
 
-    A smaller one that the provider told of in an error goes before the gateway's.
+    A smaller window that the provider reported in an error takes precedence over the gateway's.
     """
     given = session.context_window or DEFAULT_WINDOW
     return given if session.declared_window is None else min(given, session.declared_window)
 
 
 def usable_window(session: SessionRecord) -> int:
-    """Return the part of the window that a request may fill: the `window` of ENGINE.md §4."""
+    """Return the tokens of the window that a request may fill, the reserve for answers excluded."""
     return session_window(session) - _reserve(session)
 
 
 def session_threshold(session: SessionRecord, settings: CompressionSettings) -> Threshold:
-    """Return the session's threshold (ENGINE.md §4). Raises `NoUsableWindowError`."""
+    """Return the session's threshold. Raises `NoUsableWindowError`."""
     return threshold_tokens(
         context_window=session_window(session),
         model=session.model,
@@ -193,18 +197,18 @@ def session_threshold(session: SessionRecord, settings: CompressionSettings) -> 
 
 
 def hygiene_limit(session: SessionRecord, threshold: Threshold) -> int:
-    """Return tokens at which a session is compacted before its next request is made (ENGINE.md §9,
-    row 3): 85 % of the usable window, or the threshold where that is higher."""
+    """Return the tokens at which a session is compacted before its next request is made: 85 % of
+    the usable window, or the threshold if that is higher."""
     return max(int(usable_window(session) * HYGIENE_RATIO), threshold.tokens)
 
 
 def server_threshold(
     session: SessionRecord, threshold: Threshold, settings: CompressionSettings
 ) -> int | None:
-    """Return the threshold that OpenAI is told to compact at on its side (ENGINE.md §9, row 18).
+    """Return the threshold at which OpenAI is asked to compact on its side.
 
-    It lies below ours, so that the server fires first. None where that is not configured, where
-    the model does not have it, and where ours leaves no room below.
+    It lies below ours, so that the server acts first. None if that is not configured, the model
+    does not support it, or our threshold leaves no room below it.
     """
     if not openai_compacts(session.model, settings):
         return None
@@ -215,7 +219,7 @@ def server_threshold(
 
 
 def region_rules(threshold: Threshold, settings: CompressionSettings) -> RegionRules:
-    """Return what head and tail of a session with that threshold hold (ENGINE.md §5)."""
+    """Return the sizes of head and tail for a threshold (see docs/explanation/regions.md)."""
     return RegionRules(
         protect_first_n=settings.protect_first_n,
         protect_last_n=settings.protect_last_n,
@@ -225,10 +229,10 @@ def region_rules(threshold: Threshold, settings: CompressionSettings) -> RegionR
 
 
 def _reserve(session: SessionRecord) -> int:
-    """Return what of the window is kept for answers, in tokens.
+    """Return the tokens of the window that are kept for answers.
 
-    A reserve was chosen for the gateway's window. Of a much smaller one that the provider told of
-    it might leave nothing, and the session could never be compacted.
+    The reserve was chosen for the gateway's window. Of a much smaller one that the provider
+    reported, it might leave nothing, and the session could never be compacted.
     """
     if session_window(session) == (session.context_window or DEFAULT_WINDOW):
         return session.reserved_output

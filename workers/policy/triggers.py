@@ -1,4 +1,4 @@
-"""What may ask for a batch pass and what blocks it (see docs/explanation/triggers.md)."""
+"""The triggers of a batch pass and the rules for each (see docs/explanation/triggers.md)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Trigger(StrEnum):
-    """What asked for a batch pass."""
+    """The cause of a batch pass."""
 
     AFTER_RESPONSE = "after_response"
     PREFLIGHT = "preflight"
@@ -23,22 +23,22 @@ class Trigger(StrEnum):
     REPLACE_PLACEHOLDER = "replace_placeholder"
     """A placeholder waits for its real summary."""
     RECOMPACT = "recompact"
-    """Bulk re-compaction: an operator wants many old sessions summarised, when there is time."""
+    """Bulk re-compaction: an operator wants many old sessions compacted when workers have time."""
 
 
 @dataclass(frozen=True, slots=True)
 class TriggerRules:
     """The rules for a trigger.
 
-    Of two triggers the one of greater `priority` decides. `honours_cooldown` and
-    `honours_thrash` say which guards block it, `honours_switch` whether `enabled: false` and
-    an undo do; `honours_no_op` whether a remembered no-op does. `bypasses` says that none of
-    cooldown, anti-thrash and breaker make it wait: an open breaker is a failed attempt to it. It
-    also takes a session away from a running micro or prune job. `prunes_first` says that old tool
-    output is shortened before a model is asked, `enters_open_turn` that closed groups of a turn
-    that is still open may be taken. `hygiene` passes have time limits and a cooldown of their own;
-    `folds_at_once` means a placeholder as soon as the summariser fails once, whatever the
-    configuration says; `leaves_unchanged` that a pass without a summary changes nothing: neither
+    Of two triggers, the one of higher `priority` decides. `honours_cooldown` and `honours_thrash`
+    say which guards suppress it, `honours_switch` whether `enabled: false` and an undo do,
+    `honours_no_op` whether a remembered no-op does. `bypasses` says that neither cooldown nor
+    anti-thrash nor breaker makes it wait: an open breaker counts as a failed attempt. It also takes
+    a session away from a running micro or prune job. `prunes_first` says that old tool output is
+    shortened before a model is asked, `enters_open_turn` that closed groups of a turn that is still
+    open may be taken. `hygiene` passes have their own time limits and cooldown.
+    `placeholder_at_once` falls back to a placeholder after the first failure, even if the settings
+    say otherwise. `leaves_unchanged` says that a pass without a summary changes nothing: neither
     placeholder nor reset.
     """
 
@@ -51,7 +51,7 @@ class TriggerRules:
     prunes_first: bool = True
     enters_open_turn: bool = False
     hygiene: bool = False
-    folds_at_once: bool = False
+    placeholder_at_once: bool = False
     leaves_unchanged: bool = False
 
 
@@ -85,7 +85,7 @@ RULES: dict[Trigger, TriggerRules] = {
         prunes_first=False,
         enters_open_turn=True,
         hygiene=True,
-        folds_at_once=True,
+        placeholder_at_once=True,
     ),
     Trigger.PAYLOAD_TOO_LARGE: _ERROR,
     Trigger.LONG_CONTEXT_RATE_LIMIT: _ERROR,
@@ -104,12 +104,12 @@ RULES: dict[Trigger, TriggerRules] = {
 }
 
 BATCH_QUEUE = "batch"
-"""The queue of all that follows from what somebody does; passes over idle sessions are bulk
-work."""
+"""Queue of batch passes that follow from activity; passes over idle sessions are bulk work."""
 
 
 def rules_of(trigger: str) -> TriggerRules:
-    """Return the rules of a stored trigger; one of a newer version is treated as the mildest."""
+    """Return the rules of a stored trigger; an unknown one, of a newer version, is treated like
+    `IDLE`, the most restrained."""
     try:
         return RULES[Trigger(trigger)]
     except ValueError:

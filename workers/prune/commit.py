@@ -1,4 +1,4 @@
-"""The triggers of a pruning pass. See docs/explanation/pruning.md."""
+"""Triggers, mark and undo of pruning (see docs/explanation/pruning.md)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ PRUNE_QUEUE = "prune"
 
 
 class PruneTrigger(StrEnum):
+    """The cause of a prune pass."""
+
     SUPPRESSED = "suppressed"
     """Over the threshold, while cooldown or anti-thrash suppress summaries."""
     PROACTIVE = "proactive"
     """`proactive_prune_tokens` was reached."""
     MANUAL = "manual"
-    """A person asked: past the main switch, the mark and the least that a pass must free."""
+    """A person asked; main switch, mark and the least that a pass must free do not apply."""
 
 
 PRIORITY = {PruneTrigger.PROACTIVE: 2, PruneTrigger.SUPPRESSED: 4, PruneTrigger.MANUAL: 70}
@@ -37,13 +39,13 @@ PRUNE_RULES = TriggerRules(
     honours_no_op=False,
     prunes_first=False,
 )
-"""How the automatic ones are treated: main switch and undo suppress them, nothing else does."""
+"""Rules for automatic prune passes: only main switch and undo suppress them."""
 
 
 def set_mark(
     connection: Connection, database: Database, session: SessionRecord, *, growth: int
 ) -> None:
-    """Let the next pass come only when the session has grown by `growth` tokens."""
+    """Suppress automatic prune passes until the session has grown by `growth` tokens."""
     guards.put(
         connection,
         database,
@@ -61,11 +63,11 @@ def unprune(
     session: SessionRecord,
     settings: CompressionSettings,
 ) -> Amount:
-    """Show every row of a session in full again; return how many rows of the view that were, and
+    """Show every row of a session in full again; return how many rows of the view were short, and
     the tokens that came back. The caller has locked the session.
 
-    Automatic passes then wait for the next turn, as after an undo, and pruning until the session
-    has grown by as much again: somebody wanted to see it.
+    Automatic passes then wait for the next turn, as after an undo. Pruning waits until the session
+    has grown by the tokens that came back, because a person wanted to see the rows.
     """
     back = pruned.restore(connection, session.key)
     if not back.messages:

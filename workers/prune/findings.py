@@ -1,6 +1,6 @@
-"""What came back from a tool, in a few facts: size, exit code, error.
+"""Summarise the output of a tool in a few facts: size, exit code, error.
 
-Errors keep their message, wherever in the output it stands (faults F146).
+An error keeps its message, even if that is in the middle of the output.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Any
 from workers.prune.notes import counted, one_line, quoted
 
 ERROR_CHARS = 600
-"""What is kept of an error's message."""
+"""Characters that are kept of an error's message."""
 
 _BEGIN_CHARS = 80
 _LINES = 3
 _HEAD = 400
 _BEFORE = 100
 _LOOKS = 40
-"""Lines with a telling word that are looked at, for each word."""
+"""Most lines that are checked for each error word."""
 _ENDS = 4_000
-"""Where an exit code is looked for: at the beginning and at the end of a text."""
+"""Characters at the beginning and at the end of a text in which an exit code is searched."""
 _JSON_CHARS = 2_000_000
 
 _STEMS = (
@@ -55,7 +55,7 @@ _PLAIN_STEMS = ("error:", "exception:", "fatal:", "panic:", "traceback (most")
 _PLAIN_TROUBLE = re.compile(
     r"(?:[\w.]*(?:error|exception)|fatal|panic):\s|Traceback \(most recent", re.IGNORECASE
 )
-"""What is an error wherever it begins a line, in a file that was read too."""
+"""An error if a line begins with it, even in a file that was read."""
 _NO_TROUBLE = re.compile(r"\b(?:0|no|without)\s+(?:errors?|fail(?:ures?|ed))\b", re.IGNORECASE)
 _FAILED_AT_ONCE = re.compile(
     r"\W{0,3}(?:\w*error\b|\w*exception\b|traceback|fatal\b|fail(?:ed|ure)\b|panic\b|denied\b"
@@ -76,26 +76,25 @@ _COUNT_FIELDS = ("total_count", "count", "total", "matches", "results", "files",
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What is told of an output. `error` is its message, "" where it tells of none."""
+    """The facts about an output. `error` is its error message, "" if there is none."""
 
     characters: int
     lines: int
     facts: tuple[str, ...] = ()
     error: str = ""
 
-    def told(self, *, begins: str = "") -> str:
-        """Return the facts as words. `begins` is the output, where its first words are to be
-        told."""
+    def in_words(self, *, begins: str = "") -> str:
+        """Return the facts in words. `begins` is the output if its first words are to be quoted."""
         parts = [counted(self.lines, "line"), counted(self.characters, "character"), *self.facts]
-        told = ", ".join(parts)
+        words = ", ".join(parts)
         if self.error:
-            return f"{told}; error: {quoted(self.error, ERROR_CHARS)}"
-        return f"{told}; begins {quoted(begins, _BEGIN_CHARS)}" if begins.strip() else told
+            return f"{words}; error: {quoted(self.error, ERROR_CHARS)}"
+        return f"{words}; begins {quoted(begins, _BEGIN_CHARS)}" if begins.strip() else words
 
 
 def findings(texts: Sequence[str], *, logs: bool, failed: bool = False) -> Findings:
-    """Look at the output of a tool, part by part. `logs` says that any line of it may tell of an
-    error, `failed` that the row marks it as one."""
+    """Return the facts about the output of a tool, given part by part. `logs` says that any line
+    may report an error, `failed` that the row marks the output as one."""
     found = [_findings(text, logs=logs, failed=failed) for text in texts]
     if len(found) == 1:
         return found[0]
@@ -120,50 +119,50 @@ def _findings(text: str, *, logs: bool, failed: bool) -> Findings:
 
 
 def trouble(text: str, *, logs: bool = True) -> str:
-    """Return the first lines that tell of an error, "" where none does. Of a Python traceback it is
-    the one that names the exception. Of what is no log, only lines that begin with an error
-    count."""
+    """Return the first lines that report an error, "" if none does. Of a Python traceback that is
+    the line that names the exception. In a text that is not a log, only lines that begin with an
+    error count."""
     low = text.lower()
     if len(low) != len(text):
         low = text
-    stems, tells = (_STEMS, _tells) if logs else (_PLAIN_STEMS, _is_error)
-    starts = sorted({start for stem in stems for start in _telling(text, low, stem, tells)})
+    stems, reports = (_STEMS, _reports) if logs else (_PLAIN_STEMS, _is_error)
+    starts = sorted({start for stem in stems for start in _error_lines(text, low, stem, reports)})
     found: list[str] = []
     for start in starts[:_LINES]:
         line = _line_at(text, start)
         if _TRACEBACK.search(line):
             line = _raised(text, start) or line
-        found.append(_telling_piece(line).strip())
+        found.append(_error_piece(line).strip())
     return " | ".join(dict.fromkeys(found))
 
 
-def tells_of_trouble(text: str) -> bool:
+def reports_trouble(text: str) -> bool:
     """Return whether an output begins by saying that something went wrong."""
-    return _tells(text[:_HEAD])
+    return _reports(text[:_HEAD])
 
 
-def _telling(text: str, low: str, stem: str, tells: Callable[[str], bool]) -> Iterator[int]:
-    """Yield where the first lines begin that have the word and tell of trouble with it."""
+def _error_lines(text: str, low: str, stem: str, reports: Callable[[str], bool]) -> Iterator[int]:
+    """Yield the start of the first lines that contain the word and report an error by it."""
     at, found = low.find(stem), 0
     for _ in range(_LOOKS):
         if at < 0 or found == _LINES:
             return
         start = text.rfind("\n", 0, at) + 1
         line = _line_at(text, start)
-        # A line of a minified file is no message.
+        # A line of a minified file is not a message.
         near = line if len(line) <= _ENDS else line[max(0, at - start - _BEFORE) :][:_ENDS]
-        if tells(near):
+        if reports(near):
             found += 1
             yield start
         at = low.find(stem, start + len(line))
 
 
-def _tells(piece: str) -> bool:
+def _reports(piece: str) -> bool:
     return _TROUBLE.search(piece) is not None and _NO_TROUBLE.search(piece) is None
 
 
-def _telling_piece(line: str) -> str:
-    """Return of a line that is too long to be kept, what stands around the telling word."""
+def _error_piece(line: str) -> str:
+    """Return a line, cut to what surrounds the error word if it is too long."""
     if len(line) <= ERROR_CHARS:
         return line
     at = _TROUBLE.search(line)
@@ -181,7 +180,7 @@ def _line_at(text: str, start: int) -> str:
 
 
 def _raised(text: str, start: int) -> str:
-    """Return the line that names the exception: the first behind the frames."""
+    """Return the line that names the exception: the first after the frames."""
     at = text.find("\n", start) + 1
     while 0 < at < len(text):
         line = _line_at(text, at)
@@ -247,7 +246,7 @@ def _stated_error(fields: Mapping[str, Any], *, failed: bool) -> str:
 
 
 def _exit_code(text: str) -> int | None:
-    """Return the last exit code that is told at the end of a text, else at its beginning."""
+    """Return the last exit code near the end of a text, else near its beginning."""
     for piece in (text[-_ENDS:], text[:_ENDS] if len(text) > _ENDS else ""):
         low = piece.lower()
         at = max((low.rfind(stem) for stem in _EXIT_STEMS), default=-1)

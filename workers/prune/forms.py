@@ -1,7 +1,7 @@
-"""What kind of tool a name stands for, and which of its arguments tell what it did.
+"""Map tool names to kinds of tools, and kinds to the arguments that show what a call did.
 
-A small registry: built-in names, and those of the configuration before them. Every tool that is
-not exempt is shortened, known or not (faults F053).
+Names from the settings take precedence over built-in ones. The output of every tool that is not
+exempt is shortened, known or not.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Form(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How a kind of tool is told in one line.
+    """The description of a kind of tool in one line.
 
-    `arguments` are shown where a call has them, in that order. `logs` says that the output is a
-    log in which any line may tell of an error; a file that was read is none. `reports` says that
-    it begins with how it went. `begins` says that the first words of the output are shown.
+    `arguments` are shown if a call has them, in that order. `logs` says that the output is a log in
+    which any line may report an error, unlike a file that was read. `reports` says that the output
+    begins with the result. `begins` says that the first words of the output are shown.
     """
 
     arguments: tuple[str, ...] = ()
@@ -123,10 +123,10 @@ _BUILT_IN: tuple[tuple[Form, tuple[str, ...]], ...] = (
 
 @dataclass(slots=True)
 class Registry:
-    """Which tools are exempt, and of what kind the others are.
+    """The exempt tools, and the kinds of the others.
 
-    Patterns are those of file names (`mcp_*`), without regard to case. A name with a prefix, as
-    `mcp__files__read_file`, is also looked for by what follows it.
+    Patterns are those of file names (`mcp_*`) and ignore case. A name with a prefix, such as
+    `mcp__files__read_file`, also matches without it.
     """
 
     exempt: Sequence[str]
@@ -134,7 +134,7 @@ class Registry:
     _known: dict[str, Form | None] = field(default_factory=dict)
 
     def form_of(self, name: str) -> Form | None:
-        """Return the kind of a tool; None where it is exempt."""
+        """Return the kind of a tool; None if it is exempt."""
         if name not in self._known:
             self._known[name] = self._find(name)
         return self._known[name]
@@ -190,10 +190,10 @@ _FEWEST_CHARS = 2
 
 
 def still_running(call: Call, text: str, later: Iterable[str]) -> bool:
-    """Return whether an output is the last word of a task that has not ended.
+    """Return whether an output is the latest one of a task that has not ended.
 
-    It says so itself, and no later call names the task. `later` are the arguments of the later
-    calls that have a result.
+    It is if the output says so itself and no later call names the task. `later` are the arguments
+    of the later calls that have a result.
     """
     stated = '"status"' in text or '"state"' in text
     fields = _fields(text) if stated else {}
@@ -214,7 +214,7 @@ def _says_so(text: str, fields: Mapping[str, object]) -> bool:
 
 
 def _name(fields: Mapping[str, object]) -> str:
-    """Return what the task is called, "" where nothing says."""
+    """Return the name of a task, "" if no field gives one."""
     for name in _NAMES:
         value = fields.get(name)
         if isinstance(value, int | str) and len(str(value)) >= _FEWEST_CHARS:

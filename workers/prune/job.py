@@ -1,4 +1,4 @@
-"""The prune job, and the first layer of a batch pass: shorten old tool output in one commit."""
+"""The prune job, and the first step of a batch pass: shorten old tool output in one commit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from workers.runtime.passes import MOST_STALE
 log = logging.getLogger(__name__)
 
 Ends: TypeAlias = Callable[[Transaction, SessionRecord], tuple[Outcome, JobEnd]]
-"""Decides by the session afterwards what the pass came to, and what becomes of the job."""
+"""Decides outcome and job end from the session as it is after pruning."""
 
 
 def prune_pass(run: PassContext) -> PassResult:
@@ -36,7 +36,7 @@ def prune_pass(run: PassContext) -> PassResult:
         plan = plan_prune(connection, run.key, settings, rules, least=least)
     run.context.failpoint("planned")
     if isinstance(plan, NothingToPrune):
-        # What is missing has to come in before anybody looks again.
+        # The session is checked again once it has grown by what is missing.
         growth = None if by_person else max(1, least - plan.tokens)
         return commit(run, partial(_nothing_due, reason=plan.reason, growth=growth))
     body = partial(_shorten, plan=plan, ends=_finished)
@@ -44,10 +44,10 @@ def prune_pass(run: PassContext) -> PassResult:
 
 
 def prune_first(run: PassContext, ends: Ends) -> PassResult | None:
-    """Shorten old tool output before a batch pass, in a transaction of its own.
+    """Shorten old tool output before a batch pass, in its own transaction.
 
-    A pass that would free too little does nothing, and None is returned. A failure leaves the
-    session as it was, for a summary does not depend on it; `StorageError` and `FenceLost` pass.
+    Returns None if pruning would free too little. A failure is logged and leaves the session as it
+    was, because a summary does not depend on pruning; `StorageError` and `FenceLost` are raised.
     """
     least, rules = run.settings.proactive_prune_min_reclaim_tokens, rules_of(run.claim.trigger)
     for _ in range(MOST_STALE):
@@ -62,7 +62,7 @@ def prune_first(run: PassContext, ends: Ends) -> PassResult | None:
             continue
         except StorageError:
             raise
-        except Exception as error:  # noqa: BLE001 - a summary can be had without it
+        except Exception as error:  # noqa: BLE001 - a summary does not depend on pruning
             log.warning("job %d: pruning failed (%s)", run.claim.job_id, type(error).__name__)
             break
     return None
@@ -73,7 +73,7 @@ def _finished(_tx: Transaction, _after: SessionRecord) -> tuple[Outcome, JobEnd]
 
 
 def _shorten(tx: Transaction, plan: PrunePlan, ends: Ends) -> Change:
-    """Store the short forms and count them in."""
+    """Store the short forms and update the session's counts."""
     if pruned.shorten(tx.connection, tx.key, plan.forms) != len(plan.rows):
         raise StaleError
     after = sessions.count_change(

@@ -1,8 +1,8 @@
-"""The notes that stand where tool output, arguments or images were.
+"""Notes that replace tool output, arguments or images in the live view.
 
-A note is one line in brackets that no conversation writes by habit, says that something is left
-out, and ends with the handle of the original. So a model can tell it from content, and a note
-that was copied into a new call is seen (faults F141).
+A note is one line in brackets that conversations do not otherwise use. It says that something is
+left out and ends with the handle of the original. So a model can distinguish it from content, and
+a note that a model copied into a new call is detected.
 """
 
 from __future__ import annotations
@@ -22,44 +22,44 @@ ELLIPSIS = "…"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]+")
 _BRACKETS = str.maketrans({"⟦": "[", "⟧": "]"})
 _WINDOW = 1_000
-"""Characters that are looked at to show some: squeezing a whole file for a line takes long."""
+"""Characters of a text that are read to show its first words: normalising all of it is slow."""
 
 _NOTE = re.compile(r"⟦[^⟦⟧\n]*\bwhole: out-\d+-\d+⟧")
 
 
 def holds_note(text: str) -> bool:
-    """Return whether a note stands in a text, as in arguments that a model has copied it into."""
+    """Return whether a text contains a note, as arguments do that a model has copied one into."""
     return "⟦" in text and _NOTE.search(text) is not None
 
 
 def left_out(what: str, facts: str, handle: Handle) -> str:
-    """Return the note in the place of a tool's output."""
+    """Return the note that replaces a tool's output."""
     return _note(f"output left out: {what} gave {facts}", handle)
 
 
 def same_again(what: str, facts: str, handle: Handle) -> str:
-    """Return the note in the place of an output that a later call gave again."""
+    """Return the note that replaces an output which a later call returned again."""
     return _note(f"same output as of a later call: {what} gave {facts}", handle)
 
 
 def argument_left_out(facts: str, handle: Handle) -> str:
-    """Return the note in the place of a long argument."""
+    """Return the note that replaces a long argument."""
     return _note(f"argument left out: {facts}", handle)
 
 
 def images_left_out(count: int, handle: Handle) -> str:
-    """Return the note in the place of images."""
+    """Return the note that replaces images."""
     return _note(f"{counted(count, 'image')} left out", handle)
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 line`, `1,234 lines`."""
+    """Return a number with its noun: `1 line`, `1,234 lines`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def quoted(text: str, room: int) -> str:
-    """Return the beginning of a foreign text in quotes, on one line: matter that is cited, no
-    order."""
+    """Return the beginning of an untrusted text in quotes, on one line: a citation, not an
+    instruction."""
     return f'"{one_line(text, room)}"'
 
 
@@ -78,20 +78,21 @@ _HANDLE = re.compile(r"out-(0|[1-9][0-9]{0,17})-(0|[1-9][0-9]{0,17})")
 
 
 class HandleError(InputError):
-    """That is no handle of tool output. One stands in the note that took the output's place."""
+    """The text is not a handle of tool output. The handle is in the note that replaced the
+    output."""
 
     def __init__(self, given: str) -> None:
         super().__init__(
-            f"{given[:60]!r} is no handle of tool output; one looks like out-12-345 and stands at "
-            "the end of the note"
+            f"{given[:60]!r} is not a handle of tool output; a handle looks like out-12-345 and is "
+            "at the end of the note"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """Which message is meant: the key of its session and its position there.
+    """The name of a pruned message: the key of its session and its position there.
 
-    Both never mean another message, and neither depends on the database that is used.
+    It never names another message, and it does not depend on the database in use.
     """
 
     session_key: int
@@ -102,7 +103,8 @@ class Handle:
 
     @classmethod
     def parse(cls, text: str) -> Handle:
-        """Read a handle as it stands in a note, blanks around it aside. Raises `HandleError`."""
+        """Read a handle as it appears in a note; surrounding blanks are ignored. Raises
+        `HandleError`."""
         found = _HANDLE.fullmatch(text.strip())
         if found is None:
             raise HandleError(text)
@@ -110,10 +112,10 @@ class Handle:
 
 
 ARGUMENTS_CHARS = 500
-"""Arguments up to this size in all stay as they are."""
+"""Arguments of a call up to this total size stay as they are."""
 
 STRING_CHARS = 200
-"""Strings in them up to this size, too (REFERENCE.md §6)."""
+"""Strings in arguments up to this size stay as they are."""
 
 _BEGIN_CHARS = 40
 _DEPTH = 100
@@ -125,9 +127,9 @@ _PLAIN_FUNCTION = frozenset({"name", "arguments"})
 
 
 def shortened_calls(message: Message, exempt: frozenset[int], handle: Handle) -> Message | None:
-    """Return the message with its long arguments shortened; None where there is nothing to shorten.
+    """Return the message with its long arguments shortened; None if there is nothing to shorten.
 
-    `exempt` are the numbers of calls, as `calls_of` gives them, that stay as they are.
+    `exempt` are the indexes, in the order of `calls_of`, of calls that stay as they are.
     """
     content = message.get("content")
     listed = list(message.get("tool_calls") or ())
@@ -151,8 +153,8 @@ def shortened_calls(message: Message, exempt: frozenset[int], handle: Handle) ->
 
 
 def shortened_text(arguments: str, handle: Handle) -> str:
-    """Return the JSON of arguments with notes in the place of its long strings; the same text where
-    it is short, or no JSON."""
+    """Return the JSON of arguments with notes in place of its long strings; the same text if it is
+    short, or not JSON."""
     if len(arguments) <= ARGUMENTS_CHARS:
         return arguments
     try:
@@ -229,8 +231,8 @@ def _note_arguments(text: str, handle: Handle) -> str:
 
 
 def _is_signed(value: Any, depth: int = 0) -> bool:
-    """Return whether a field somewhere in it holds a signature, or content only its provider can
-    read."""
+    """Return whether a value contains, at any depth, a signature or content that only its provider
+    can read."""
     if depth > _DEPTH:
         return True
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""The outputs of tools in a row, and the row with something else in their place."""
+"""Read the tool outputs and calls of a message, and replace them by notes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ WHOLE_ROW = -1
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What one call gave. `part` is its place among the parts of its row, `WHOLE_ROW` where the row
-    is nothing else; `answers` is the id of the call. `texts` are more than one where the output
-    has parts of its own."""
+    """The output of one call. `part` is its index among the parts of its row, `WHOLE_ROW` if it is
+    the whole row; `answers` is the id of the call. An output with parts of its own has several
+    `texts`."""
 
     part: int
     answers: str
@@ -29,13 +29,12 @@ class Output:
 
     @property
     def text(self) -> str:
-        """All of it as one text."""
+        """The whole output as one text."""
         return self.texts[0] if len(self.texts) == 1 else "\n".join(self.texts)
 
 
 def outputs_of(row: Row) -> tuple[Output, ...]:
-    """Return the outputs that a row holds. A row that a person wrote has none that may be
-    changed."""
+    """Return the outputs in a row. A row that a person wrote has none that may be changed."""
     if row.message is None or row.opens_turn or not row.answers:
         return ()
     found = tuple(_parts(row.message.get("content")))
@@ -47,34 +46,35 @@ def outputs_of(row: Row) -> tuple[Output, ...]:
 
 
 def replaced(message: Message, notes: Mapping[int, str], images: Mapping[int, str]) -> Message:
-    """Return a message with notes in the place of outputs, and of images alone, by their parts."""
+    """Return a message with `notes` in place of outputs and `images` in place of images alone, each
+    by the index of its part."""
     content = message.get("content")
     if WHOLE_ROW in notes or WHOLE_ROW in images:
-        changed = _exchanged(content, notes.get(WHOLE_ROW), images.get(WHOLE_ROW))
+        changed = _replaced_content(content, notes.get(WHOLE_ROW), images.get(WHOLE_ROW))
         return {**message, "content": changed}
     if not isinstance(content, list):
         return message
     parts = [
-        _exchanged_part(part, notes.get(place), images.get(place))
-        for place, part in enumerate(content)
+        _replaced_part(part, notes.get(index), images.get(index))
+        for index, part in enumerate(content)
     ]
     return {**message, "content": parts}
 
 
 def _parts(content: Any) -> Iterator[Output]:
-    for place, part in enumerate(content if isinstance(content, list) else ()):
+    for index, part in enumerate(content if isinstance(content, list) else ()):
         if part.get("type") in _RESULT_PARTS:
             texts, images = _read(part.get(_body(part)))
             answers = part.get("tool_use_id") or part.get("call_id") or ""
-            yield Output(place, str(answers), texts, images, _is_error(part))
+            yield Output(index, str(answers), texts, images, _is_error(part))
 
 
 def _body(part: Mapping[str, Any]) -> str:
     return "content" if "content" in part else "output"
 
 
-def _is_error(lease_owner: Mapping[str, Any]) -> bool:
-    return lease_owner.get("is_error") is True or lease_owner.get("status") == "error"
+def _is_error(fields: Mapping[str, Any]) -> bool:
+    return fields.get("is_error") is True or fields.get("status") == "error"
 
 
 def _read(content: Any) -> tuple[tuple[str, ...], int]:
@@ -100,15 +100,15 @@ def _is_image(part: Any) -> bool:
     )
 
 
-def _exchanged_part(part: Any, note: str | None, images: str | None) -> Any:
+def _replaced_part(part: Any, note: str | None, images: str | None) -> Any:
     if note is None and images is None:
         return part
     body = _body(part)
-    return {**part, body: _exchanged(part.get(body), note, images)}
+    return {**part, body: _replaced_content(part.get(body), note, images)}
 
 
-def _exchanged(content: Any, note: str | None, images: str | None) -> Any:
-    """Return the content with `note` for its text and its images, or `images` for its images
+def _replaced_content(content: Any, note: str | None, images: str | None) -> Any:
+    """Return the content with `note` in place of text and images, or `images` in place of images
     alone."""
     if not isinstance(content, list):
         return note if note is not None else content
@@ -116,10 +116,10 @@ def _exchanged(content: Any, note: str | None, images: str | None) -> Any:
     gone = [_is_image(part) or (note is not None and _is_text(part)) for part in content]
     kind = next((part["type"] for part in content if _is_text(part)), "text")
     kept: list[Any] = []
-    for place, part in enumerate(content):
-        if place == gone.index(True):
+    for index, part in enumerate(content):
+        if index == gone.index(True):
             kept.append({"type": kind, "text": text})
-        elif not gone[place]:
+        elif not gone[index]:
             kept.append(part)
     return kept
 
@@ -129,7 +129,7 @@ TOOL_USE = "tool_use"
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool call. `given` are its arguments as they stand in the row: text, or an object."""
+    """A tool call. `given` are its arguments as stored in the row: text, or an object."""
 
     id: str
     name: str
@@ -137,7 +137,7 @@ class Call:
 
     @property
     def arguments(self) -> Mapping[str, Any]:
-        """The arguments by name; none where they are no JSON object."""
+        """The arguments by name; empty if they are not a JSON object."""
         value = self.given
         if isinstance(value, str):
             try:
@@ -155,7 +155,7 @@ class Call:
 
 
 def calls_of(message: Message) -> tuple[Call, ...]:
-    """Return the calls that a message makes, listed ones first, then those in its parts."""
+    """Return the calls of a message: those in its list first, then those in its parts."""
     found = []
     for call in message.get("tool_calls") or ():
         made = call.get("function") or call.get("custom") or {}

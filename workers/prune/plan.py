@@ -1,4 +1,4 @@
-"""Plan a pruning pass of a session in one short read of its live view."""
+"""Plan a prune pass of a session in one short read of its live view."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from workers.settings import CompressionSettings
 
 @dataclass(frozen=True, slots=True)
 class NothingToPrune:
-    """There is no pass to make. `reason` says why in a few words; `tokens` is what could have been
-    freed, too little to break a prompt cache for."""
+    """No pass to make. `reason` says why in a few words; `tokens` could have been freed, too few to
+    invalidate a prompt cache for."""
 
     reason: str
     tokens: int = 0
@@ -32,7 +32,7 @@ class NothingToPrune:
 
 @dataclass(frozen=True, slots=True)
 class PrunePlan:
-    """A pass as it is decided. `spared` are the live tokens that it frees, of an estimate."""
+    """A planned pass. `spared` are the live tokens that it frees, by estimate."""
 
     session: SessionRecord
     threshold: Threshold
@@ -59,16 +59,16 @@ def plan_prune(
     *,
     least: int,
 ) -> PrunePlan | NothingToPrune:
-    """Decide the next pruning pass of a session: only one that frees at least `least` tokens.
+    """Plan the next prune pass of a session, if it frees at least `least` tokens.
 
-    What may be touched is what a batch pass for a trigger with these `rules` would take: whole
-    groups outside head and tail, of an open turn only where the trigger may enter it.
+    It may touch the rows that a batch pass for a trigger with these `rules` would take: whole
+    groups outside head and tail, those of an open turn only if the trigger may enter it.
     """
     session = sessions.fetch(connection, key)
     try:
         threshold = session_threshold(session, settings)
     except NoUsableWindowError as error:
-        # The session's owner can mend that, the worker cannot.
+        # Only the session's owner can fix that.
         return NothingToPrune(str(error))
     view = messages.read_view(connection, key)
     groups = tool_groups(view)
@@ -77,7 +77,7 @@ def plan_prune(
     rows = shorten(view, old, prune_rules(settings), session_key=key, groups=groups)
     plan = PrunePlan(session, threshold, rows)
     if not rows:
-        return NothingToPrune("no old tool output is left that a note could take the place of")
+        return NothingToPrune("no old tool output is left that a note could replace")
     if plan.spared < least:
         return NothingToPrune(f"only {plan.spared:,} tokens could be freed", plan.spared)
     return plan
@@ -100,7 +100,7 @@ def old_rows(
 
 
 def prune_rules(settings: CompressionSettings) -> PruneRules:
-    """Return the rules as the settings have them."""
+    """Build the prune rules from the settings."""
     registry = Registry(
         exempt=settings.proactive_prune_exempt_tools, forms=settings.proactive_prune_tool_forms
     )

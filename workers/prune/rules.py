@@ -1,7 +1,8 @@
-"""The rules of ENGINE.md §8 on a live view: which rows are shown in which short form.
+"""Apply the pruning rules to a live view: which rows are shown in which short form.
 
-Pure and deterministic. A row that has a short form already is left alone, and a short form is only
-taken where it is smaller, so the same rules applied again change nothing.
+Pure and deterministic. A row that has a short form already is left alone, and a short form is used
+only if it is smaller, so applying the rules again changes nothing. See
+docs/explanation/pruning.md.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from enum import StrEnum
 from storage.conversations.rows import Message, Row
 from workers.conversation.tokens import estimate_message
 from workers.conversation.transcript import ToolGroup, tool_groups
-from workers.prune.findings import findings, tells_of_trouble
+from workers.prune.findings import findings, reports_trouble
 from workers.prune.forms import SHAPES, Form, Registry, still_running
 from workers.prune.notes import (
     Handle,
@@ -27,7 +28,7 @@ from workers.prune.notes import (
 from workers.prune.outputs import Call, Output, calls_of, outputs_of, replaced
 
 COPY_CHARS = 200
-"""Outputs of at least this size count as the same one where they are equal (ENGINE.md §8.1)."""
+"""Equal outputs of at least this size are shown once: the older ones point at the newest."""
 
 _NAME_CHARS = 64
 _VALUE_CHARS = 80
@@ -36,7 +37,7 @@ _OTHER_ARGUMENTS = 2
 
 
 class Rule(StrEnum):
-    """Which of the rules of ENGINE.md §8 was applied."""
+    """The pruning rule that was applied to a row."""
 
     COPY = "copy"
     RESULT = "result"
@@ -46,8 +47,8 @@ class Rule(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PruneRules:
-    """What the rules depend on: the size in characters above which an output is shortened, and
-    which tools are exempt or of what kind."""
+    """The settings of the rules: the size in characters above which an output is shortened, and
+    which tools are exempt or of which kind."""
 
     min_result_chars: int
     registry: Registry
@@ -55,8 +56,8 @@ class PruneRules:
 
 @dataclass(frozen=True, slots=True)
 class Shortened:
-    """A row and its short form. `tokens` is what that takes, `same_as` the position of the later
-    output that it points at."""
+    """A row and its short form. `tokens` is the size of the short form, `same_as` the position of
+    the later output that it points at."""
 
     row: Row
     message: Message
@@ -79,12 +80,12 @@ def shorten(
     session_key: int,
     groups: Sequence[ToolGroup] | None = None,
 ) -> tuple[Shortened, ...]:
-    """Give short forms for rows of a whole live view, in view order.
+    """Return short forms for rows of a whole live view, in view order.
 
-    `old` are the indexes of what may be touched: rows of whole tool groups outside head and tail.
-    Beside exempt tools these stay whole: the results of the newest group that has any, and the
-    newest result of a task that runs on in the background. `groups` are the tool groups of the
-    view where they are known.
+    `old` are the indexes of the rows that may be touched: those of whole tool groups outside head
+    and tail. Besides exempt tools, these stay whole: the results of the newest group that has any,
+    and the newest result of a task that still runs in the background. `groups` are the tool groups
+    of the view if known.
     """
     known = tool_groups(view) if groups is None else groups
     return tuple(_View(view, old, rules, session_key, known).shortened())
@@ -92,7 +93,7 @@ def shorten(
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """An output where it stands in the view, and the call that it answers."""
+    """An output with its index in the view, and the call that it answers."""
 
     index: int
     output: Output
@@ -100,7 +101,7 @@ class _Place:
 
 
 class _View:
-    """A live view with what its rows say of each other."""
+    """A live view with the relations between its calls and outputs."""
 
     def __init__(
         self,
@@ -172,8 +173,8 @@ class _View:
         )
 
     def _note(self, place: _Place) -> tuple[Rule | None, str, int | None]:
-        """Return the rule that holds for an output, the note in its place, and the copy it points
-        at."""
+        """Return the rule that applies to an output, the note that replaces it, and the position of
+        the copy that the note points at."""
         output = place.output
         form = self._form(place.call)
         if form is None or place.index in self._newest:
@@ -186,19 +187,20 @@ class _View:
         if not large and copy is None:
             return Rule.IMAGES, images_left_out(output.images, handle), None
         shape = SHAPES[form]
-        logs = shape.logs or (shape.reports and tells_of_trouble(output.text))
+        logs = shape.logs or (shape.reports and reports_trouble(output.text))
         found = findings(output.texts, logs=logs, failed=output.is_error)
-        told = found.told(begins=output.text if shape.begins else "")
-        what = _told_call(place.call, form)
+        facts = found.in_words(begins=output.text if shape.begins else "")
+        what = _described_call(place.call, form)
         if copy is not None:
-            return Rule.COPY, same_again(what, told, handle), self._view[copy].position
-        return Rule.RESULT, left_out(what, told, handle), None
+            return Rule.COPY, same_again(what, facts, handle), self._view[copy].position
+        return Rule.RESULT, left_out(what, facts, handle), None
 
     def _may_be_copy(self, output: Output) -> bool:
         return len(output.text) >= COPY_CHARS and not output.images
 
     def _copy(self, place: _Place) -> int | None:
-        """Index of the newest row with the same output, where that is another one and stays."""
+        """Return the index of the newest row with the same output if that is a later row and stays;
+        else None."""
         if not self._may_be_copy(place.output):
             return None
         newest = self._copies.get(place.output.text)
@@ -207,7 +209,7 @@ class _View:
         return newest.index
 
     def _newest_copies(self) -> dict[str, _Place]:
-        """Return the newest place of an output, by its text."""
+        """Return the newest place of each output, by its text."""
         return {
             place.output.text: place
             for place in self._outputs
@@ -215,8 +217,8 @@ class _View:
         }
 
     def _shrinks(self, newest: _Place) -> bool:
-        """Return whether the newest copy is itself left out for its size: then there is nothing to
-        point at."""
+        """Return whether the newest copy is itself shortened for its size: then no note can point
+        at it."""
         small = len(newest.output.text) <= self._rules.min_result_chars
         if small or newest.index not in self._old or newest.index in self._newest:
             return False
@@ -254,7 +256,7 @@ class _View:
 def _answered_call(
     group: ToolGroup, calls: tuple[Call, ...], index: int, output: Output, row: Row
 ) -> Call | None:
-    """Return the call that an output answers, with the name that the row gives where the call has
+    """Return the call that an output answers, with the row's name for the tool if the call has
     none."""
     slots = [i for i, call in enumerate(calls) if call.id == output.answers]
     slot = next((i for i in slots if group.answered_by[i] == index), slots[-1] if slots else None)
@@ -265,8 +267,8 @@ def _answered_call(
     return found if found.name or not isinstance(name, str) else Call(found.id, name, found.given)
 
 
-def _told_call(call: Call | None, form: Form) -> str:
-    """Return a call in a few words: its tool, and the arguments that tell what it did."""
+def _described_call(call: Call | None, form: Form) -> str:
+    """Return a call in a few words: its tool, and the arguments that show what it did."""
     if call is None:
         return "a tool"
     name = one_line(call.name, _NAME_CHARS) or "a tool"

@@ -18,30 +18,30 @@ from workers.summariser.passages import passages_size
 
 log = logging.getLogger(__name__)
 
-BATCH_QUESTIONS = "batch:"
-"""What the keys of a batch pass's questions begin with; those of micro passes bear no prefix."""
+BATCH_PREFIX = "batch:"
+"""Prefix of the answer keys of batch passes; those of micro passes have none."""
 
 STORE_SECONDS = 60.0
-"""How long an answer waits for a database that is away: far longer than its restart takes."""
+"""How long storing an answer is retried while the database is down: far longer than a restart."""
 
 _PAUSE_SECONDS = 0.2
 
 
-def question_key(
+def answer_key(
     *, task: Task, rows: Sequence[int], previous: str, template: str, focus: str = ""
 ) -> str:
-    """Return the key under which the answer to a question is stored.
+    """Return the key under which the answer to a request is stored.
 
-    It is a digest over what is asked: ids of the rows, previous summary, template and focus. The
-    prompt's text is no part of it, for that holds a date and a budget.
+    It is a digest of what is asked: ids of the rows, previous summary, template and focus. The
+    prompt's text is not part of it, because that contains a date and a budget.
     """
     facts = [task.value, list(rows), previous, template, focus]
     text = json.dumps(facts, ensure_ascii=True, separators=(",", ":"))
     digest = hashlib.sha256(text.encode()).hexdigest()
-    return f"{BATCH_QUESTIONS}{digest}" if task.in_sections else digest
+    return f"{BATCH_PREFIX}{digest}" if task.in_sections else digest
 
 
-def ask(run: PassContext, question: str, request: SummaryRequest) -> StoredAnswer:
+def ask(run: PassContext, key: str, request: SummaryRequest) -> StoredAnswer:
     """Get an answer from the summariser, check it, and store it before anything is committed.
 
     Its cost is counted with the pass. Raises `SummariserError` and `Stopped`.
@@ -63,26 +63,26 @@ def ask(run: PassContext, question: str, request: SummaryRequest) -> StoredAnswe
         model_ms=int(1000 * (time.monotonic() - started)),
     )
     run.context.failpoint("replied")
-    _store(run, question, answer)
+    _store(run, key, answer)
     cost.count(answer)
     return answer
 
 
-def _store(run: PassContext, question: str, answer: StoredAnswer) -> None:
-    """Store an answer, and repeat that while the database fails, for a minute at most.
+def _store(run: PassContext, key: str, answer: StoredAnswer) -> None:
+    """Store an answer; retry while the database fails, for a minute at most.
 
-    Whatever has become of the lease meanwhile: answers are keyed, not fenced. Raises
-    `DatabaseUnavailable` after that.
+    Answers are keyed, not fenced, so one is stored even if the lease was lost meanwhile. Raises
+    `DatabaseUnavailable` when the minute is over.
     """
     until = time.monotonic() + STORE_SECONDS
     while True:
         try:
             with run.database.store() as connection:
-                answers.keep(connection, run.database, run.key, question, answer)
+                answers.keep(connection, run.database, run.key, key, answer)
         except DatabaseUnavailable:
             if time.monotonic() > until:
                 raise
-            log.warning("an answer could not be stored now; trying again")
+            log.warning("an answer could not be stored; retrying")
             time.sleep(_PAUSE_SECONDS)
         else:
             return

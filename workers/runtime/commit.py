@@ -1,8 +1,8 @@
 """The transaction that ends a pass of any kind: all of its writes, or none.
 
 It locks the session, checks the fence and the revision that the plan was made on, writes the rows
-of the pass, and records attempt, audit entry and signals. In the same transaction the job goes on,
-is finished, or is released; no job is ended anywhere else but by a crash.
+of the pass, and records attempt, audit entry and signals. In the same transaction the job
+continues, is finished, or is released. Apart from crashes, no job ends anywhere else.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from storage.jobs import Claim, DueJob, Ended, JobKind
 from storage.outcomes import Outcome
 from storage.signals import SignalKind
 from workers.policy.threshold import NoUsableWindowError, session_threshold
-from workers.runtime.answer_store import BATCH_QUESTIONS
+from workers.runtime.answer_store import BATCH_PREFIX
 from workers.runtime.pass_context import PassContext, PassResult
 from workers.telemetry import tracing
 
 ALWAYS_LOUD = frozenset(
     {SignalKind.STUCK, SignalKind.EXHAUSTED, SignalKind.RESET, SignalKind.COMPACT_THREAD}
 )
-"""Signals on which somebody has to act. All others are quiet unless `progress_notices` is on."""
+"""Signals that a person has to act on. All others are quiet unless `progress_notices` is on."""
 
 AUDITED: Mapping[Outcome, AuditAction] = MappingProxyType(
     {
@@ -47,11 +47,11 @@ AUDITED: Mapping[Outcome, AuditAction] = MappingProxyType(
         Outcome.RESET: AuditAction.RESET,
     }
 )
-"""The audit entries of outcomes that changed the live view."""
+"""Audit entries of the outcomes that change the live view."""
 
 
 class StaleError(Exception):
-    """The plan does not fit the session any more. Its transaction is rolled back."""
+    """The plan no longer fits the session. Its transaction is rolled back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Continue:
-    """The job goes on with its next pass: attempts and deadline begin anew."""
+    """The job continues with its next pass; attempts and deadline start over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,8 @@ class Finish:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """The job is due again in `delay_ms`. `tries` are the failed requests so far, None leaves
-    them."""
+    """The job is due again in `delay_ms`. `tries` is the count of spent attempts so far; None
+    leaves it unchanged."""
 
     delay_ms: int
     reason: str | None
@@ -82,7 +82,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class ContinueAs:
-    """The job is due again in `delay_ms` for another trigger."""
+    """The job is due again in `delay_ms`, for another trigger."""
 
     queue: str
     trigger: str
@@ -91,12 +91,13 @@ class ContinueAs:
 
 
 JobEnd: TypeAlias = Keep | Continue | Finish | Release | ContinueAs
-"""What a commit makes of the job."""
+"""What a commit does with the job."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """The transaction of a commit: the session is locked, and `before` is as it was."""
+    """The open transaction of a commit, with the session locked. `before` is the session as it was
+    before the pass."""
 
     run: PassContext
     connection: Connection
@@ -113,10 +114,10 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a body has written and what is to be written of it.
+    """What the body of a commit wrote, and what remains to be written.
 
-    `after` is the session where it was changed. `attempt` are figures of the attempt beside those
-    that are known of every pass; None records no attempt.
+    `after` is the session if it was changed. `attempt` holds figures of the attempt besides those
+    known for every pass; None records no attempt.
     """
 
     result: PassResult
@@ -133,11 +134,11 @@ def commit(
     revision: int | None = None,
     failpoint: str = "after-commit",
 ) -> PassResult:
-    """Write a pass in one transaction: the rows by `body`, everything else from what it returns.
+    """Write a pass in one transaction: `body` writes the rows, the rest follows from its result.
 
     Raises:
-        FenceLost: the job is another worker's by now.
-        StaleError: the session is not at `revision` any more, or `body` found other rows.
+        FenceLost: another worker owns the job now.
+        StaleError: the session is no longer at `revision`, or `body` found other rows.
     """
     context, claim = run.context, run.claim
     with tracing.span("commit"), context.database.write() as connection:
@@ -168,7 +169,7 @@ def commit(
 
 
 def emit_alone(run: PassContext, kind: SignalKind, facts: Mapping[str, Any]) -> None:
-    """Emit a signal in a transaction of its own, for progress that changes nothing."""
+    """Emit a signal in its own transaction, for progress that changes nothing."""
     with run.database.write() as connection:
         emitted = signals.emit(
             connection, run.database, run.key, kind, facts, quiet=_quiet(run, kind)
@@ -177,14 +178,14 @@ def emit_alone(run: PassContext, kind: SignalKind, facts: Mapping[str, Any]) -> 
 
 
 def hand_back(run: PassContext) -> None:
-    """Release the job at once, with its attempt given back."""
+    """Release the job at once without spending an attempt."""
     end = Release(0, None, Ended.HANDED_BACK)
     result = PassResult(Outcome.HANDED_BACK)
     commit(run, lambda _: Change(result, end, attempt=None))
 
 
 def view_facts(before: SessionRecord, after: SessionRecord) -> dict[str, int]:
-    """Return the facts of a signal about a change of the view."""
+    """Return the facts that a signal about a changed view carries."""
     return {
         "messages_before": before.live_messages,
         "messages_after": after.live_messages,
@@ -194,7 +195,8 @@ def view_facts(before: SessionRecord, after: SessionRecord) -> dict[str, int]:
 
 
 def _end_job(run: PassContext, connection: Connection, end: JobEnd) -> tuple[DueJob, ...] | None:
-    """Write what becomes of the job; return the jobs due in its session where it is over."""
+    """Write how the job ends or continues; if this worker is done with it, return the jobs due in
+    its session."""
     context, claim, database = run.context, run.claim, run.database
     match end:
         case Keep():
@@ -235,12 +237,12 @@ def _end_job(run: PassContext, connection: Connection, end: JobEnd) -> tuple[Due
 
 
 def _drop_answers(connection: Connection, claim: Claim) -> None:
-    """Drop the answers to questions of this kind of job, those to stale plans included."""
+    """Drop the stored answers of this kind of job, those for stale plans included."""
     match claim.kind:
         case JobKind.MICRO:
-            answers.drop_all(connection, claim.session_key, but=BATCH_QUESTIONS)
+            answers.drop_all(connection, claim.session_key, but=BATCH_PREFIX)
         case JobKind.BATCH:
-            answers.drop_all(connection, claim.session_key, prefix=BATCH_QUESTIONS)
+            answers.drop_all(connection, claim.session_key, prefix=BATCH_PREFIX)
         case _:
             pass
 
@@ -252,7 +254,7 @@ def _quiet(run: PassContext, kind: SignalKind) -> bool:
 def _record(
     run: PassContext, connection: Connection, before: SessionRecord, change: Change
 ) -> None:
-    """Record the attempt and, where the view was changed, who did it and why."""
+    """Record the attempt and, if the view was changed, an audit entry."""
     claim, cost, outcome = run.claim, run.cost, change.result.outcome
     after = change.after or before
     figures = dict(change.attempt or {})

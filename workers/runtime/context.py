@@ -1,4 +1,4 @@
-"""What every job works with, made once per process when it starts."""
+"""The worker context: what every job of a process works with, built once at start."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def _never() -> bool:
 
 
 def new_lease_owner() -> str:
-    """Return a name for this process as the lease owner of jobs. Process ids recur, so a part of
-    it is random."""
+    """Return a name for this process as a lease owner. Process ids recur, so part of it is
+    random."""
     return f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:12]}"
 
 
@@ -39,9 +39,9 @@ def _today() -> date:
 class WorkerContext:
     """Database, settings, summariser, and what tests replace: clock, randomness, failpoints.
 
-    `stopping` says that the process wants to end: jobs then hand back what they have not begun, and
-    once it is `out_of_time` what they have not finished either. `failpoint` is called with a name
-    at each step of a job, so that a test can break off there.
+    `stopping` says that the process is shutting down: jobs then hand back what they have not begun,
+    and once it is `out_of_time` also what they have not finished. `failpoint` is called with a name
+    at each step of a job, so that a test can fail the job there.
     """
 
     database: Database
@@ -69,13 +69,13 @@ class WorkerContext:
 
     @property
     def bulk_at_once(self) -> int:
-        """Bulk jobs that may be under way at most."""
+        """Most bulk jobs that may be under way at once."""
         return self.settings.current().worker.bulk_at_once
 
     @property
     def deadline_ms(self) -> int:
-        """Milliseconds that one pass may take, renewals included: the ceiling of every model in
-        the chain, and a minute."""
+        """Milliseconds that one pass may take, renewals included: the ceilings of all models in
+        the chain plus a minute."""
         settings = self.settings.current()
         models = 1 + len(settings.auxiliary.compression.fallback_chain)
         longest = max(

@@ -1,4 +1,4 @@
-"""Work one job from its claim to its end: a given one, or the next one by fair scheduling."""
+"""Work one job from claim to end: a given one, or the next one by fair scheduling."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from workers.turn.job import run_turns
 log = logging.getLogger(__name__)
 
 TOGETHER = 64
-"""Turn jobs at most that one claim takes. Enough that the claim and its commits cost each little,
-and few enough that they are done within some tens of milliseconds: others wait for their rows."""
+"""Most turn jobs that one claim takes: enough to share the cost of claim and commit, few enough
+that their rows are locked for some tens of milliseconds only."""
 
 _PASSES: Mapping[JobKind, MakePass] = MappingProxyType(
     {JobKind.MICRO: micro_pass, JobKind.BATCH: batch_pass, JobKind.PRUNE: prune_pass}
@@ -44,15 +44,17 @@ _PASSES: Mapping[JobKind, MakePass] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class NotClaimed:
-    """Nothing to do: another worker has the job or its session, or it is not due any more."""
+    """Nothing to do: another worker has the job or its session, or the job is no longer due."""
 
 
 @dataclass(frozen=True, slots=True)
 class Worked:
-    """The job was worked on. `due` are the jobs to notify workers of, `signals` those emitted for
-    gateways. `session` is the owner's id of its session, `job_id` the job's number: another one
-    than was notified where another owner was next. `together` is how many jobs were worked at
-    once, this one included."""
+    """A job that was worked on.
+
+    `due` are the jobs to notify workers of, `signals` those emitted for gateways. `session` is the
+    owner's id of the session. `job_id` differs from the notified job when another owner was next.
+    `together` is how many jobs were worked at once, this one included.
+    """
 
     kind: JobKind
     passes: tuple[PassResult, ...]
@@ -64,15 +66,15 @@ class Worked:
 
     @property
     def failed(self) -> PassResult | None:
-        """The last pass, where it failed and will be tried again."""
+        """The last pass, if it failed and will be retried."""
         last = self.passes[-1] if self.passes else None
         return last if last is not None and last.outcome is Outcome.FAILED else None
 
 
 @dataclass(frozen=True, slots=True)
 class Crashed:
-    """The job raised an unforeseen error. `dead` says that it is not tried again; `due`,
-    `signals`, `session` and `job_id` as in `Worked`."""
+    """A job that raised an unexpected error. `dead` says that it is not retried; `due`, `signals`,
+    `session` and `job_id` are as in `Worked`."""
 
     error: BaseException
     dead: bool
@@ -84,9 +86,9 @@ class Crashed:
 
 
 def work(context: WorkerContext, job_id: int) -> NotClaimed | Worked | Crashed:
-    """Claim this very job and work it.
+    """Claim the given job and work it.
 
-    Raises `StorageError` when the database fails; the job's lease then ends by itself.
+    Raises `StorageError` when the database fails; the job's lease then expires.
     """
     with context.database.write() as connection:
         claim = _claim(context, connection, job_id)
@@ -94,13 +96,13 @@ def work(context: WorkerContext, job_id: int) -> NotClaimed | Worked | Crashed:
 
 
 def work_next(context: WorkerContext, job_id: int) -> NotClaimed | Worked | Crashed:
-    """Work the job that a notification for `job_id` is good for; errors as in `work`.
+    """Work one job on a notification for `job_id`, chosen by fair scheduling (`RoundRobin`).
 
-    Fair scheduling chooses it (`RoundRobin`). Where that is another one, the job notified for is
-    among those to notify workers of. A notification for a job that is not due any more does
-    nothing: every due job has one of its own.
+    If that is another job, the notified one is among those to notify workers of. A notification
+    for a job that is no longer due does nothing, because every due job has its own. Raises as
+    `work` does.
     """
-    # Most turn jobs are taken along with others before their own notification comes.
+    # Most turn jobs are worked together with others before their own notification arrives.
     if job_id in context.finished:
         return NotClaimed()
     with context.database.look() as connection:
@@ -112,17 +114,17 @@ def work_next(context: WorkerContext, job_id: int) -> NotClaimed | Worked | Cras
         claim = _claim(context, connection, choice.job.id)
         alike = _claim_alike(context, connection, claim) if claim is not None else []
     if claim is None:
-        # Another worker was faster, or the session is being worked on.
+        # Another worker was faster, or the session is locked by another job.
         return NotClaimed() if choice is notified else work(context, job_id)
     done = _run_together(context, claim, alike) if alike else run_job(context, claim)
-    # Another thread may have taken it along meanwhile.
+    # Another thread may have worked it meanwhile.
     if job_id in context.finished or any(job_id == taken.job_id for taken in (claim, *alike)):
         return done
     return replace(done, due=(notified.job, *done.due))
 
 
 def run_job(context: WorkerContext, claim: Claim) -> Worked | Crashed:
-    """Run a claimed job, log its end, and record an unforeseen error in its row."""
+    """Run a claimed job, log its end, and record an unexpected error in its row."""
     context.failpoint("claimed")
     begun = time.monotonic()
     done: Worked | Crashed
@@ -137,7 +139,7 @@ def run_job(context: WorkerContext, claim: Claim) -> Worked | Crashed:
                 done = Worked(claim.kind, tuple(ran.results), due, signals)
         except StorageError:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever it is, the job's row says so
+        except Exception as error:  # noqa: BLE001 - any error ends up in the job's row
             done = _record_crash(context, claim, error)
         if claim.queue == BULK_QUEUE:
             refill(context.database, actor=context.actor)
@@ -164,9 +166,9 @@ def _claim(context: WorkerContext, connection: Connection, job_id: int) -> Claim
 
 
 def _claim_alike(context: WorkerContext, connection: Connection, claim: Claim) -> list[Claim]:
-    """Claim turn jobs that wait too: a claim and a commit cost time, one decision more does not.
+    """Claim other waiting turn jobs too: one more decision costs far less than a claim and commit.
 
-    None for a job that was claimed before: it may be one that ends its process.
+    A job that was claimed before is worked alone, because it may be the one that kills its process.
     """
     if claim.kind is not JobKind.TURN or claim.attempt > 1 or claim.owner is None:
         return []
@@ -186,7 +188,7 @@ def _claim_alike(context: WorkerContext, connection: Connection, claim: Claim) -
 def _run_together(
     context: WorkerContext, first: Claim, others: Sequence[Claim]
 ) -> Worked | Crashed:
-    """Run turn jobs in one transaction, or each alone where that fails."""
+    """Run turn jobs in one transaction, or one by one if that fails."""
     claims = (first, *others)
     context.failpoint("claimed")
     begun = time.monotonic()
@@ -194,8 +196,8 @@ def _run_together(
         reports = run_turns(context, claims, within=_span)
     except StorageError:
         raise
-    except Exception:  # noqa: BLE001 - one of them raises it again, alone
-        log.info("%d turn jobs are worked one by one, since together they failed", len(claims))
+    except Exception:  # noqa: BLE001 - the job at fault raises it again on its own
+        log.info("%d turn jobs failed together; running them one by one", len(claims))
         return _run_one_by_one(context, first, others)
     seconds = (time.monotonic() - begun) / len(claims)
     for claim in claims:
@@ -237,7 +239,7 @@ def _span(claim: Claim) -> AbstractContextManager[tracing.Span]:
 
 
 def _record_crash(context: WorkerContext, claim: Claim, error: Exception) -> Crashed:
-    """Release the job for another try, or dead-letter it after too many."""
+    """Release the job for another attempt, or dead-letter it after too many."""
     database, dead = context.database, claim.attempt >= MAX_CRASHES
     delay_ms = context.retry.delay_ms(claim.attempt, None, context.rng)
     reason = type(error).__name__

@@ -1,4 +1,4 @@
-"""Keep the lease of a job while it is worked on."""
+"""Renew the lease of a job while it is worked on."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ log = logging.getLogger(__name__)
 def keep_lease(context: WorkerContext, claim: Claim) -> Iterator[Callable[[], bool]]:
     """Renew the lease of `claim` in the background, up to the job's deadline.
 
-    Yields a function that returns True when the job is to be left at once, a running request to a
-    model included: the lease was lost, or the worker stops and is out of time. Where the database
-    does not answer, the next renewal tries again; if it stays away the lease ends by itself.
+    Yields a function that returns True when the job has to be abandoned at once, even during a
+    request to a model: the lease was lost, or the worker is stopping and out of time. If the
+    database does not answer, the next renewal tries again; if it stays down, the lease expires.
     """
     database, lease_ms = context.database, context.lease_ms
     ended, lost = Event(), Event()
@@ -32,16 +32,16 @@ def keep_lease(context: WorkerContext, claim: Claim) -> Iterator[Callable[[], bo
                 with database.write() as connection:
                     mine = jobs.renew(connection, database, claim, lease_ms=lease_ms)
             except StorageError:
-                log.warning("lease of job %d could not be renewed now", claim.job_id)
+                log.warning("lease of job %d could not be renewed; retrying", claim.job_id)
                 continue
             if not mine:
                 lost.set()
                 return
 
-    keeper = Thread(target=renew, name=f"lease-{claim.job_id}", daemon=True)
-    keeper.start()
+    renewer = Thread(target=renew, name=f"lease-{claim.job_id}", daemon=True)
+    renewer.start()
     try:
         yield lambda: lost.is_set() or context.out_of_time()
     finally:
         ended.set()
-        keeper.join()
+        renewer.join()

@@ -1,4 +1,4 @@
-"""A job while it is worked on, one pass of it, and the result of a pass."""
+"""The state of a running job and of one pass, and the result of a pass."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from workers.summariser.contract import ErrorClass, SummariserError
 
 @dataclass(frozen=True, slots=True)
 class PassResult:
-    """How a pass ended, with figures, names and words of ours, never text of a conversation.
+    """The end of a pass in figures, names and fixed texts, never text of a conversation.
 
-    After a change `rows` left the live view or were changed in it, and the tokens are those of the
-    whole view. `reason` says why nothing was changed. After a failure `error_class`, `model` and
-    `detail` say what happened, and the job is tried again in `delay_ms`. After a rejected rewrite
-    the next one is due when the rolling summary has `mark` tokens.
+    After a change, `rows` is how many rows left the live view or were changed in it, and the tokens
+    are those of the whole view. `reason` says why nothing was changed. After a failure,
+    `error_class`, `model` and `detail` say what happened, and the job is retried in `delay_ms`.
+    After a rejected rewrite, the next one is due when the rolling summary has `mark` tokens.
     """
 
     outcome: Outcome
@@ -47,7 +47,7 @@ class PassResult:
 
     @classmethod
     def of_failure(cls, error: SummariserError, model: str, delay_ms: int = 0) -> PassResult:
-        """Build the result of a pass to which no summary came back."""
+        """Build the result of a pass that got no summary."""
         return cls(
             Outcome.FAILED,
             error_class=error.error_class,
@@ -59,8 +59,8 @@ class PassResult:
 
 @dataclass(slots=True)
 class Cost:
-    """What a pass has cost so far: requests sent, tokens, milliseconds of the model; and the
-    characters of the passages in the last request."""
+    """The cost of a pass so far: requests sent, tokens, milliseconds of model time. `asked_chars`
+    are the characters of the passages in the last request."""
 
     requests: int = 0
     prompt_tokens: int | None = None
@@ -69,7 +69,7 @@ class Cost:
     asked_chars: int = 0
 
     def count(self, answer: StoredAnswer) -> None:
-        """Add what an answer cost, whoever asked for it."""
+        """Add the cost of an answer, even if an earlier run of the job paid for it."""
         self.prompt_tokens = _sum(self.prompt_tokens, answer.prompt_tokens)
         self.completion_tokens = _sum(self.completion_tokens, answer.completion_tokens)
         self.model_ms += answer.model_ms
@@ -79,9 +79,9 @@ class Cost:
 class JobRun:
     """A claimed job while it is worked on.
 
-    `must_stop` says that the job is to be left at once, a running request included. `results` and
-    `signals` grow with each pass; `due` is None until a commit has ended the job, then it holds the
-    jobs of its session that are due.
+    `must_stop` returns True when the job has to be abandoned at once, even during a request.
+    `results` and `signals` grow with each pass. `due` is None until a commit has ended the job;
+    then it holds the jobs of its session that are due.
     """
 
     context: WorkerContext
@@ -94,8 +94,8 @@ class JobRun:
 
 @dataclass(frozen=True, slots=True)
 class PassContext:
-    """One pass of a job, with the settings that held when it began. `started` is on the monotonic
-    clock; `cost` grows."""
+    """One pass of a job, with the settings in force when it began. `started` is on the monotonic
+    clock; `cost` grows during the pass."""
 
     job: JobRun
     settings: CompressionSettings
@@ -108,7 +108,7 @@ class PassContext:
         return cls(job, job.context.settings.current().compression)
 
     def fresh(self) -> PassContext:
-        """Begin to count anew once a failed attempt is recorded: its cost counts once."""
+        """Reset cost and clock once a failed attempt is recorded, so that its cost counts once."""
         return replace(self, cost=Cost(), started=time.monotonic())
 
     @property

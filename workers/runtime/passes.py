@@ -19,25 +19,25 @@ from workers.summariser.contract import Stopped
 log = logging.getLogger(__name__)
 
 MOST_STALE = 5
-"""Plans in a row that may prove stale before the job lets other work go first."""
+"""Stale plans in a row after which the job is handed back, so that other work goes first."""
 
 MakePass: TypeAlias = Callable[[PassContext], PassResult]
-"""Plan, summarise and commit one pass. Raises `StaleError` where the session was changed, and
-`Stopped` where the worker gave up waiting for the summariser."""
+"""Plans, summarises and commits one pass. Raises `StaleError` if the session was changed, and
+`Stopped` if the worker stopped waiting for the summariser."""
 
 
 def run_passes(context: WorkerContext, claim: Claim, make_pass: MakePass) -> JobRun:
-    """Make passes until one ends the job, the worker stops, or the job is lost; return what they
-    came to.
+    """Run passes until one ends the job, the worker stops, or the lease is lost; return the job
+    with their results.
 
-    Database errors pass through: the lease then ends by itself and the job is claimed again.
+    Database errors are raised; the lease then expires and the job is claimed again.
     """
     with keep_lease(context, claim) as must_stop:
         job = JobRun(context, claim, must_stop)
         try:
             while job.due is None:
                 run = PassContext.begin(job)
-                # A request that runs is waited for when the worker stops: it is paid already.
+                # A stopping worker waits for a running request: that is already paid for.
                 stops = must_stop() or context.stopping()
                 try:
                     result = _HANDED_BACK if stops else make_pass(run)

@@ -1,4 +1,4 @@
-"""Log lines about runs of jobs and their passes."""
+"""Log lines about job runs and their passes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from workers.telemetry.log_lines import Field, LogEvent, log_event
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run of a job that has ended, how long it took, and how many jobs it leaves due."""
+    """A finished run of a job: how long it took, and how many jobs it left due."""
 
     claim: Claim
     seconds: float
@@ -22,7 +22,7 @@ class Run:
 
     @property
     def ids(self) -> Mapping[str, Field]:
-        """The fields that every line about the run begins with."""
+        """The fields at the start of every line about the run."""
         claim = self.claim
         return {
             "run": claim.run,
@@ -34,7 +34,7 @@ class Run:
 
     @property
     def facts(self) -> Mapping[str, Field]:
-        """The other fields that are known however the run ended."""
+        """The other fields that are known for any end of the run."""
         claim = self.claim
         return {
             "trigger": claim.trigger,
@@ -46,12 +46,12 @@ class Run:
 
 
 def log_run(log: logging.Logger, run: Run, passes: Iterable[PassResult]) -> None:
-    """Log each pass and the run that they were made in."""
+    """Log each pass, then the run."""
     outcomes: list[Outcome] = []
     for one in passes:
         outcomes.append(one.outcome)
         log_event(log, LogEvent.OUTCOME, {**run.ids, **_fields(one)})
-    # That nothing is left for one more pass says nothing of those before.
+    # A last pass that found nothing more to do does not hide the outcome of those before.
     last = [one for one in outcomes if one is not Outcome.NOTHING_DUE] or outcomes
     outcome = last[-1].value if last else "done"
     ended = {**run.ids, **run.facts, "outcome": outcome, "passes": len(outcomes)}
@@ -59,7 +59,7 @@ def log_run(log: logging.Logger, run: Run, passes: Iterable[PassResult]) -> None
 
 
 def log_crash(log: logging.Logger, run: Run, error: BaseException, retry_ms: int | None) -> None:
-    """Log a run that ended with an unforeseen error; without `retry_ms` the job is dead."""
+    """Log a run that ended with an unexpected error; without `retry_ms` the job is dead."""
     fields: dict[str, Field] = {
         **run.ids,
         **run.facts,
@@ -71,7 +71,7 @@ def log_crash(log: logging.Logger, run: Run, error: BaseException, retry_ms: int
 
 
 def log_discarded(log: logging.Logger, claim: Claim) -> None:
-    """Log that another worker has the job by now."""
+    """Log that another worker owns the job now, so this run's results are discarded."""
     fields = {"run": claim.run, "kind": claim.kind.value, "session": claim.session}
     log_event(log, LogEvent.RUN_DISCARDED, fields, level=logging.WARNING)
 

@@ -1,4 +1,4 @@
-"""What a process remembers of the jobs that it has worked."""
+"""What a process remembers about the jobs that it has worked."""
 
 from __future__ import annotations
 
@@ -12,35 +12,38 @@ from storage import jobs
 from storage.jobs import Choice
 
 REMEMBERED_SECONDS = 60.0
-"""Late notifications come within seconds. A database that is restored to an earlier state gives
-numbers anew, and its workers need not be restarted for that."""
+"""How long a finished job is remembered: late notifications come within seconds. The limit matters
+after a restore, when a database assigns the same job numbers again to running workers."""
 
 REMEMBERED = 4096
 
 
 class RoundRobin:
-    """The owner that this process served last in each queue: owners are served in the order of
-    their names, so that the many jobs of one do not keep the others waiting. Thread-safe."""
+    """Fair scheduling over the owners of due jobs. Thread-safe.
+
+    It remembers the owner that this process served last in each queue and serves owners in the
+    order of their names, so that one owner's many jobs do not keep the others waiting.
+    """
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._last: dict[str, str] = {}
 
     def served(self, queue: str, owner: str) -> None:
-        """Note that a queue's jobs were worked up to those of `owner`."""
+        """Remember that the jobs of a queue were worked up to those of `owner`."""
         with self._lock:
             self._last[queue] = owner
 
     def choose(self, connection: Connection, notified: Choice) -> Choice:
         """Choose the job to work on a notification for `notified`: one of the next owner.
 
-        A notification is a permission to work one job of its queue. Of an owner's jobs it is the
-        one of highest priority, of several the one that waits longest. Where the next owner is
-        that of the job notified for and nothing of his has a higher priority, it is that very job,
-        so that workers with notifications for many jobs of one owner do not all reach for the same.
+        A notification permits a worker to work one job of its queue: the next owner's job of
+        highest priority, and of several such the oldest. If the notified job belongs to the next
+        owner and none of its jobs has a higher priority, the notified job itself is chosen, so that
+        workers with notifications for many jobs of one owner do not all claim the same one.
         """
         if notified.owner is None:
-            return notified  # Made by an older version, whose workers know no fair scheduling.
+            return notified  # Enqueued by an older version without fair scheduling.
         queue = notified.job.queue
         with self._lock:
             last = self._last.get(queue)
@@ -53,8 +56,8 @@ class RoundRobin:
 
 
 class Finished:
-    """Numbers of jobs that were closed as done a moment ago, so that late notifications for them
-    cost nothing. Thread-safe."""
+    """Numbers of recently finished jobs, so that late notifications for them cost nothing.
+    Thread-safe."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -62,7 +65,7 @@ class Finished:
         self._lock = Lock()
 
     def note(self, job_ids: Iterable[int]) -> None:
-        """Remember jobs whose end is committed."""
+        """Remember jobs whose end was committed."""
         until = self._clock() + REMEMBERED_SECONDS
         with self._lock:
             for job_id in job_ids:

@@ -1,1 +1,1 @@
-"""Scans of the whole database for work that is due: run by the schedule, by any worker."""
+"""Scans of the whole database for due work; any worker runs them on schedule."""

@@ -1,4 +1,4 @@
-"""Compact sessions that nobody writes to, so that no user waits for it."""
+"""Compact idle sessions, so that no user waits for that later."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from workers.settings.compression import CompressionSettings
 from workers.turn.due import Restraints
 
 FLOOR_TOKENS = 64_000
-"""Size from which an idle session is worth a pass, where its threshold is not below it."""
+"""Size at which an idle session is worth a pass, unless its threshold is lower."""
 
 MOST_AT_ONCE = 2_000
-"""Passes that one scan enqueues at the most."""
+"""Number of enqueued passes at which a scan ends."""
 
 MOST_WAITING = 1_000
-"""Waiting bulk jobs from which on idle ones are not added."""
+"""Number of waiting bulk jobs at which no idle ones are added."""
 
 _PAGE = 200
 _PAGES = 50
@@ -40,26 +40,26 @@ class IdleCheck(Enum):
 
     DUE = auto()
     NOT_DUE = auto()
-    """Too small, compacted by somebody else, or suppressed by what only activity ends."""
+    """Too small, compacted by the provider, or suppressed until there is activity."""
     SUPPRESSED = auto()
-    """Suppressed for a time: it is checked again, since nothing of it will have changed then."""
+    """Suppressed for a time: it is checked again, even if it does not change."""
 
 
 @dataclass(frozen=True, slots=True)
 class IdleScan:
-    """How many idle sessions were checked, and for how many a pass was enqueued."""
+    """Counts of idle sessions that were checked, and of those for which a pass was enqueued."""
 
     checked: int = 0
     enqueued: int = 0
 
 
 def scan_idle(context: WorkerContext) -> IdleScan:
-    """Enqueue a batch pass for every session that has become idle and is large enough; the next
-    reconcilers notify of them, a few at a time: nobody waits for them, so they are bulk work.
+    """Enqueue a batch pass for every session that has become idle and is large enough. No user
+    waits for these passes, so they are bulk work: the reconciler notifies a few at a time.
 
-    A session is checked once each time that it becomes idle, by what is stored of its activity, so
-    neither restarts nor several scanners repeat a pass. One that has ended is left alone: nobody
-    is expected to come back to it, and if somebody does, it becomes idle again.
+    A session is checked once each time it becomes idle, judged by its stored activity, so neither
+    restarts nor several scanners repeat a pass. An ended session is left alone: nobody is expected
+    to come back to it, and if somebody does, it becomes idle again.
     """
     settings = context.settings.current().compression
     wait_ms = int(1000 * settings.idle_compact_after_seconds)
@@ -88,7 +88,7 @@ def scan_idle(context: WorkerContext) -> IdleScan:
 
 
 def check_idle(session: SessionRecord, under: Restraints) -> IdleCheck:
-    """Decide whether an idle session is to be compacted."""
+    """Decide whether to compact an idle session."""
     if managed_by(session, under.settings) is not None:
         return IdleCheck.NOT_DUE
     try:
@@ -98,16 +98,16 @@ def check_idle(session: SessionRecord, under: Restraints) -> IdleCheck:
     estimate = Calibration.of(session.calibration).estimate(session.live_tokens)
     if estimate < min(FLOOR_TOKENS, threshold):
         return IdleCheck.NOT_DUE
-    hold = suppressed_by(
+    suppression = suppressed_by(
         RULES[Trigger.IDLE],
         under.guards,
         session=session,
         settings=under.settings,
         fingerprint=under.fingerprint,
     )
-    if hold is None:
+    if suppression is None:
         return IdleCheck.DUE
-    return IdleCheck.SUPPRESSED if hold.left_ms else IdleCheck.NOT_DUE
+    return IdleCheck.SUPPRESSED if suppression.left_ms else IdleCheck.NOT_DUE
 
 
 def _check(
@@ -117,10 +117,10 @@ def _check(
     keys: Sequence[int],
 ) -> dict[int, IdleCheck]:
     """Check the sessions of a page."""
-    restraints = guards.read_many(connection, context.database, keys)
+    guards_of = guards.read_many(connection, context.database, keys)
     fingerprint = context.summariser.fingerprint
     return {
-        key: check_idle(session, Restraints(settings, restraints[key], fingerprint))
+        key: check_idle(session, Restraints(settings, guards_of[key], fingerprint))
         for key, session in sessions.fetch_many(connection, keys).items()
     }
 
@@ -128,7 +128,7 @@ def _check(
 def _enqueue(context: WorkerContext, wanted: Sequence[int], done: Sequence[Place]) -> None:
     database = context.database
     with database.write() as connection:
-        # In one order, so that two scans never deadlock.
+        # Sorted, so that two scans never deadlock.
         for key in sorted(wanted):
             jobs.enqueue(
                 connection,

@@ -1,8 +1,9 @@
-"""Recover orphans: sessions of which something is due and that have no job.
+"""Recover orphans: sessions for which something is due but that have no job.
 
-Whatever is stored enqueues its job in the same transaction, so there are none, unless jobs were
-lost with a restored backup, dead-lettered and dropped, or left by an older version; and nothing
-else notices the end of a cooldown. The scan only enqueues: the job decides what is to be done.
+Every write enqueues its job in the same transaction, so there are none unless jobs were lost with a
+restored backup, dead-lettered and deleted, or never enqueued by an older version. The scan also
+finds cooldowns that have ended, which nothing else does. It only enqueues; the job decides what to
+do.
 """
 
 from __future__ import annotations
@@ -27,21 +28,21 @@ TURN_QUEUE = "turns"
 ORPHANED = "orphaned"
 """Trigger of a turn job that was missing."""
 COOLDOWN_OVER = "cooldown_over"
-"""Trigger of a turn job that decides about what a cooldown has suppressed."""
+"""Trigger of a turn job that decides about what a cooldown suppressed."""
 
 REPLACE_AGAIN_MS = 86_400_000
-"""A placeholder whose job has died gets another one after a day: it stands in every request of its
-session, and what killed the job may have been mended."""
+"""Delay before a placeholder whose job is dead gets another one: it is part of every request of its
+session, and the cause of the crash may have been fixed."""
 
 _PAGE = 200
 _PAGES = 50
-"""So that one scan enqueues 10,000 jobs at the most, in short transactions."""
+"""Limits one scan to 10,000 jobs, in short transactions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Orphans:
-    """Sessions that got a job: with turns that nobody has decided about, with a placeholder that no
-    job was to replace, and those whose cooldown has ended."""
+    """Counts of sessions that got a job: with undecided turns, with a placeholder that had no job
+    to replace it, and with a cooldown that has ended."""
 
     undecided: int = 0
     placeholders: int = 0
@@ -55,7 +56,7 @@ class Orphans:
 def recover_orphans(context: WorkerContext) -> Orphans:
     """Enqueue what is due and has no job; the next reconciler notifies of it.
 
-    Takes no write lock when there is nothing. Any number of scans may run at once.
+    Takes no write lock if there is nothing to do. Any number of scans may run at once.
     """
     database = context.database
     turn: Facts = {"kind": JobKind.TURN, "queue": TURN_QUEUE}
@@ -87,14 +88,14 @@ def recover_orphans(context: WorkerContext) -> Orphans:
 def _enqueue(
     database: Database, find: Callable[[Connection, Place], list[Place]], facts: Facts
 ) -> int:
-    """Enqueue a job for every session that `find` returns, page by page; returns how many."""
+    """Enqueue a job for every session that `find` returns, page by page; return how many."""
     found, last = 0, Place()
     for _ in range(_PAGES):
         with database.read() as connection:
             page = find(connection, last)
         if page:
             with database.write() as connection:
-                # In one order, so that two scans never deadlock.
+                # Sorted, so that two scans never deadlock.
                 for key in sorted({place.key for place in page}):
                     job = jobs.enqueue(connection, database, key, **facts)
                     if job.kind is JobKind.BATCH:

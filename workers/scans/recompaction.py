@@ -1,8 +1,8 @@
 """Bulk re-compaction: enqueue the sessions of a run a few at a time, and record each outcome.
 
-A worker whose bulk job has ended, the reconciler, or a person who watches refills it. Each step is
-a transaction of its own, so a run may be interrupted anywhere and goes on where it was; no session
-is enqueued twice.
+A run is refilled by a worker whose bulk job has ended, by the reconciler, and by the command that
+watches it. Each step is its own transaction, so a run may be interrupted anywhere and resumes
+there; no session is enqueued twice.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from workers.batch.placeholders import ensure_replacement
 from workers.policy.triggers import RULES, Trigger
 
 BURST_MS = 10_000
-"""How far a run may catch up with its pace: nothing refills it more often for certain."""
+"""How far a run may catch up with its pace, because it may not be refilled more often."""
 
 GOOD = frozenset(
     {
@@ -38,10 +38,10 @@ GOOD = frozenset(
 """Outcomes with which a session is as small as it gets."""
 
 DEAD = "dead"
-"""The outcome of a session whose job was given up."""
+"""Outcome of a session whose job was dead-lettered."""
 
 UNTOUCHED = "untouched"
-"""The outcome of a session whose job was closed without a try, such as one that was withdrawn."""
+"""Outcome of a session whose job was closed without an attempt, for example withdrawn."""
 
 
 class RunStateError(StorageError):
@@ -55,11 +55,11 @@ class _Enqueued(Enum):
 
 
 def refill(database: Database, *, actor: str) -> int:
-    """Go on with the run that is under way; returns how many sessions were enqueued now.
+    """Continue the run that is under way; return how many sessions were enqueued.
 
-    Records the outcome of those that are done, and enqueues the next ones, within the run's bounds.
-    They are not notified (see `reconcile.notify_bulk`). Ends the run, in the name of `actor`, when
-    the last one is settled. Reads one row where no run is under way.
+    Records the outcome of sessions that are done and enqueues the next ones within the run's
+    limits, without notifying (see `reconcile.notify_bulk`). Ends the run, on behalf of `actor`,
+    when the last session is settled. Reads a single row if no run is under way.
     """
     with database.read() as connection:
         run = bulk_runs.running(connection)
@@ -83,7 +83,7 @@ def refill(database: Database, *, actor: str) -> int:
 
 
 def settle(database: Database, run_id: int) -> int:
-    """Record the outcome of the run's sessions whose jobs are done; returns how many."""
+    """Record the outcome of the run's sessions whose jobs are done; return how many."""
     with database.read() as connection:
         over = bulk_runs.finished(
             connection, run_id, replaces=Trigger.REPLACE_PLACEHOLDER, trigger=Trigger.RECOMPACT
@@ -97,9 +97,9 @@ def settle(database: Database, run_id: int) -> int:
 
 
 def stop(database: Database, run_id: int, *, actor: str) -> int:
-    """Enqueue no more sessions; returns how many that were enqueued wait again now.
+    """Stop enqueueing sessions; return how many jobs were withdrawn, whose sessions wait again.
 
-    What a worker has begun is finished. Raises `RunStateError` where the run is not running.
+    Workers finish what they have begun. Raises `RunStateError` if the run is not running.
     """
     with database.write() as connection:
         _in_state(bulk_runs.lock(connection, run_id), RunState.RUNNING)
@@ -112,13 +112,13 @@ def stop(database: Database, run_id: int, *, actor: str) -> int:
 
 
 def resume(database: Database, run_id: int, *, actor: str, again: Collection[str] = ()) -> int:
-    """Let a run go on; returns how many sessions wait again.
+    """Resume a run; return how many settled sessions wait again.
 
-    `again` are outcomes of sessions that are to be tried once more; with them a run that is done
-    may go on too.
+    Sessions with an outcome in `again` are retried; with such sessions even a run that is done may
+    resume.
 
     Raises:
-        RunStateError: it is running, or done with nothing to try again, or another run is running.
+        RunStateError: the run is running, or done with nothing to retry, or another run is running.
     """
     settle(database, run_id)
     with database.write() as connection:
@@ -147,7 +147,7 @@ def figures(tally: Tally) -> dict[str, object]:
 
 
 def _enqueue(database: Database, run_id: int, key: int) -> _Enqueued:
-    """Enqueue the job of a session, unless the run has enough under way or its pace forbids it."""
+    """Enqueue the job of a session, within the run's concurrency limit and pace."""
     with database.write() as connection:
         try:
             sessions.lock(connection, key)
@@ -178,13 +178,13 @@ def _enqueue(database: Database, run_id: int, key: int) -> _Enqueued:
 
 
 def _take_back(database: Database, item: Item) -> bool:
-    """Withdraw a session's job that no worker has begun."""
+    """Withdraw a session's job if no worker has begun it; return whether that was so."""
     with database.write() as connection:
         sessions.lock(connection, item.session_key)
         bulk_runs.lock(connection, item.run_id)
         if not jobs.withdraw(connection, database, item.job_id, trigger=Trigger.RECOMPACT):
             return False
-        # One that waits for its real summary goes on waiting.
+        # A placeholder that is shown keeps a job that replaces it.
         ensure_replacement(connection, database, item.session_key)
         return bulk_runs.put_back(connection, item)
 

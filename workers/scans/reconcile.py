@@ -1,4 +1,4 @@
-"""Find due jobs that nobody runs: a broker message is only a notification and may be lost."""
+"""Find due jobs that no worker runs: a broker message is only a notification and may be lost."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ NOTIFY_AGAIN_MS = 30_000
 a person waits."""
 
 AT_LATEST_MS = 300_000
-"""A job that was notified several times waits for workers, not for a notification: the pause
-between its notifications grows with the time that it has waited, up to this. So a backlog of hours
-does not flood a queue, and a broker that came back empty is refilled within it."""
+"""Longest pause between two notifications of a job. A job that was notified several times waits for
+workers, not for a notification, so the pause grows with the time that it has waited. A backlog of
+hours does not flood a queue, and a broker that came back empty is refilled within this time."""
 
 _PAUSES: Mapping[str, int] = MappingProxyType(
     {"again_after_ms": NOTIFY_AGAIN_MS, "at_latest_ms": AT_LATEST_MS}
 )
 _PAGE = 200
 _PAGES = 50
-"""So that 10,000 jobs are notified at once at the most, in short transactions."""
+"""Limits one round to 10,000 notifications, in short transactions."""
 
 
 def reconcile(context: WorkerContext) -> list[DueJob]:
-    """Put jobs with expired leases back to due, refill the bulk run, and return the jobs to be
-    notified now.
+    """Make jobs with expired leases due again, refill the bulk run, and return the jobs to notify
+    workers of.
 
-    Takes no write lock when there are none. A job is returned once in 30 seconds at the most, and
-    ever more rarely the longer it has waited, however many reconcilers run.
+    Takes no write lock if there are none. A job is returned at most once in 30 seconds, and less
+    often the longer it has waited, no matter how many reconcilers run.
     """
     database = context.database
     refill(database, actor=context.actor)
@@ -46,15 +46,16 @@ def reconcile(context: WorkerContext) -> list[DueJob]:
 
 
 def notify_bulk(context: WorkerContext) -> list[DueJob]:
-    """Return the bulk jobs to be notified now, so that `worker.bulk_at_once` are under way, and one
-    while there is any live work. A bulk job that ends calls for the next."""
+    """Return the bulk jobs to notify workers of, so that `worker.bulk_at_once` are under way, or
+    one while there is live work. Called again whenever a bulk job ends."""
     with context.database.write() as connection:
         at_once = _room(context, connection)
         return jobs.notify_bulk(connection, context.database, at_once=at_once)
 
 
 def _room(context: WorkerContext, connection: Connection) -> int:
-    """Return how many bulk jobs may be under way: they yield to live work but never stop."""
+    """Return how many bulk jobs may be under way: they yield to live work but never stop
+    altogether."""
     return 1 if jobs.any_live(connection, context.database) else context.bulk_at_once
 
 

@@ -1,4 +1,4 @@
-"""Delete records that have outlived their retention, in short transactions."""
+"""Delete records whose retention has expired, in short transactions."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from workers.conversation.tokens import count_tries
 from workers.runtime.context import WorkerContext
 
 SLOTS_MS = 86_400_000
-"""How long ticks of the schedule are kept: far longer than a tick may come late."""
+"""How long ticks of the schedule are kept: far longer than a tick may be late."""
 
 _DAY_MS = 86_400_000
 _PAGE = 200
 _PAGES = 500
-"""So that one round deletes 100,000 rows of a kind at the most."""
+"""Limits one round to 100,000 rows of a kind."""
 _SESSIONS = 20
-"""Sessions of a page whose events are deleted: each may have thousands."""
+"""Sessions whose events are deleted in one transaction: each may have thousands."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """How many rows of each kind were deleted."""
+    """Counts of deleted rows of each kind."""
 
     jobs: int = 0
     attempts: int = 0
@@ -41,14 +41,13 @@ class Deleted:
 
 
 def delete_expired(context: WorkerContext) -> Deleted:
-    """Delete what is older than block `retention` of the settings says.
+    """Delete what is older than the `retention` settings allow.
 
-    What is part of a conversation stays: messages and summaries. Events stay as long as their
-    session lives, since the same one may be sent again at any time, and some time after it has
-    ended.
+    Conversations stay: messages and summaries. Events stay while their session is open, since the
+    same event may be sent again at any time, and for a while after it has ended.
     """
     days, database = context.settings.current().retention, context.database
-    # The totals must have counted attempts before their records go.
+    # Attempts have to be in the totals before their records are deleted.
     count_tries(database)
     deleted = Deleted(
         jobs=_in_order(database, maintenance.forget_jobs, days.jobs_days),

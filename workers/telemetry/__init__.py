@@ -1,1 +1,1 @@
-"""Log lines, spans, and counts of attempts."""
+"""Log lines, spans, and counts of attempts for the metrics."""

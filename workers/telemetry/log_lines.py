@@ -1,8 +1,7 @@
 """Log lines about outcomes: an event's name and its fields, never text of a conversation.
 
-Loggers of the standard library carry them, so the application decides how they look. The message is
-`EVENT KEY=VALUE …`; a formatter that wants the fields finds them in the record's `event` and
-`fields`.
+They go through loggers of the standard library, so the application decides how they look. The
+message is `EVENT KEY=VALUE …`; a formatter finds the fields in the record's `event` and `fields`.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from typing import TypeAlias
 from workers.telemetry.tracing import trace_id
 
 Field: TypeAlias = str | int | float | bool | None
-"""What a field may be; None leaves it out."""
+"""Type of a field; None leaves it out."""
 
 _PLAIN = re.compile(r"[!#-<>-\[\]-~]+")
 
 
 class LogEvent(StrEnum):
-    """Name of a line's event; `LOG_LINES` says more of each."""
+    """Name of a line's event; `LOG_LINES` describes each."""
 
     TURN_STORED = "turn.stored"
     RUN_ENDED = "run.ended"
@@ -52,7 +51,7 @@ _FACTS = ("trigger", "queue", "attempt", "seconds", "due")
 LOG_LINES = (
     LogLine(
         LogEvent.TURN_STORED,
-        "A gateway stored rows, or sent them again (`repeated`); `turn` where that closed one.",
+        "A gateway stored rows, or sent them again (`repeated`); `turn` if that closed one.",
         ("owner", "session", "event_id", "turn", "rows", "repeated", "job"),
     ),
     LogLine(
@@ -71,7 +70,7 @@ LOG_LINES = (
     ),
     LogLine(
         LogEvent.RUN_CRASHED,
-        "A run ended with an unexpected error; `dead` where the job is given up.",
+        "A run ended with an unexpected error; `dead` if the job is dead-lettered.",
         (*_RUN, *_FACTS, "error", "dead", "retry_seconds"),
     ),
     LogLine(
@@ -89,20 +88,14 @@ LOG_LINES = (
     ),
     LogLine(
         LogEvent.BREAKER_OPENED,
-        "No worker asks the model for that many seconds.",
+        "No worker sends requests to the model for that many seconds.",
         ("endpoint", "error_class", "failures", "seconds"),
     ),
     LogLine(LogEvent.BREAKER_CLOSED, "The model answers again.", ("endpoint",)),
 )  # fmt: skip
-"""Every line. `event_id` is a gateway's id of the event that a line goes back to, `run` the one
-run of a job (`JOB.FENCE`): a search for either finds all from the gateway to the commit.
-Where traces are on, each line has a `trace_id` too."""
-
-
-def as_markdown() -> str:
-    """Return the lines as a Markdown table."""
-    rows = [f"| `{line.event}` | {line.meaning} | {', '.join(line.fields)} |" for line in LOG_LINES]
-    return "\n".join(["| line | meaning | fields |", "|---|---|---|", *rows, ""])
+"""All lines. `event_id` is the gateway's id of the event that caused a line, `run` the run of a job
+(`JOB.FENCE`): a search for either finds every line from the gateway to the commit. With traces on,
+each line has a `trace_id` too."""
 
 
 def log_event(
@@ -112,7 +105,7 @@ def log_event(
     *,
     level: int = logging.INFO,
 ) -> None:
-    """Log a line about `event`; a field that is None is left out."""
+    """Log a line about `event`; fields that are None are left out."""
     if log.isEnabledFor(level):
         known = {
             name: round(value, 3) if isinstance(value, float) else value
@@ -125,7 +118,7 @@ def log_event(
 
 
 class _Line:
-    """Message of a line, which becomes text only where a handler formats it."""
+    """Message of a line, formatted only if a handler needs it."""
 
     def __init__(self, event: LogEvent, fields: Mapping[str, Field]) -> None:
         self._event = event
@@ -144,5 +137,5 @@ def _shown(value: Field) -> str:
         case str() if _PLAIN.fullmatch(value):
             return value
         case _:
-            # In quotes and in ASCII: what a gateway calls a session begins no line of its own.
+            # Quoted and in ASCII, so that a session's name from a gateway cannot forge a line.
             return json.dumps(value)

@@ -1,4 +1,4 @@
-"""Counts of attempts for the metrics: a pure rule from records to figures."""
+"""Count attempts for the metrics: pure functions from records to figures."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from enum import StrEnum
 from storage.measures import Series, Try
 
 TRY_BOUNDS_MS = (10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000)
-"""Upper bounds of the classes in which durations of passes are counted, in milliseconds."""
+"""Upper bounds of the histogram classes for durations of passes, in milliseconds."""
 
 ANSWER_BOUNDS_MS = (100, 250, 500, 1_000, 2_500, 5_000, 10_000, 20_000, 30_000, 60_000, 120_000,
                     300_000, 600_000)  # fmt: skip
-"""The same for answers of models; the last one is the longest that a call may take."""
+"""Upper bounds of the histogram classes for model time; the last is the longest call allowed."""
 
 
 class Figure(StrEnum):
-    """What is counted, and by which labels."""
+    """A figure that is counted, with its labels."""
 
     TRIES = "tries"
     """Attempts, by kind, trigger and outcome."""
     TRY_ERRORS = "try_errors"
     """Attempts that got no summary, by kind and error class."""
     FREED_TOKENS = "freed_tokens"
-    """Live tokens that passes took out of views, net of what they put in, by kind."""
+    """Live tokens that passes removed from views, net of what they added, by kind."""
     ADDED_TOKENS = "added_tokens"
-    """Live tokens by which views grew where a pass put in more than it took out, by kind."""
+    """Live tokens by which views grew in passes that added more than they removed, by kind."""
     TRY_CLASSES = "try_classes"
-    """Attempts by kind and the number of their class of duration."""
+    """Attempts, by kind and the index of their duration class."""
     TRY_MS = "try_ms"
     """Milliseconds that attempts took, by kind."""
     REQUESTS = "requests"
@@ -40,13 +40,13 @@ class Figure(StrEnum):
     MODEL_ERRORS = "model_errors"
     """Attempts that a model failed, by model and error class."""
     ANSWER_CLASSES = "answer_classes"
-    """Attempts that a model answered, by model and the number of their class of model time."""
+    """Attempts that a model answered, by model and the index of their class of model time."""
     ANSWER_MS = "answer_ms"
     """Milliseconds of model time of those attempts, by model."""
 
 
 def tally(tries: Iterable[Try]) -> Counter[Series]:
-    """Count attempts. One that asked no model is no attempt of a model."""
+    """Count attempts. One that sent no request does not count for a model."""
     counts: Counter[Series] = Counter()
     for one in tries:
         _count_try(counts, one)

@@ -1,8 +1,8 @@
-"""Spans of OpenTelemetry where its API is installed, and nothing where it is not.
+"""OpenTelemetry spans if its API is installed; otherwise nothing happens.
 
-A span of ours holds names and figures, never text of a conversation: not even the text of an error
-that passed through it. Whoever wants traces sets up a tracer provider (`afterturn worker` does so
-by the usual OTEL_… variables).
+A span has names and figures, never text of a conversation, not even the text of an error that
+passed through it. The application sets up the tracer provider; `afterturn worker` does so by the
+usual OTEL_… variables.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ SCOPE = "afterturn"
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A span that runs. `carrier` is what others need to go on from it: it is stored with a job
-    that the span enqueues, and empty where nobody traces."""
+    """A running span. `carrier` lets another process continue the trace: it is stored with jobs
+    that the span enqueues, and empty without tracing."""
 
     carrier: Mapping[str, str] = field(default_factory=dict)
     _span: Any = None
@@ -44,7 +44,7 @@ def span(
     caused_by: Mapping[str, str] | None = None,
     **attributes: str | int | float | bool | None,
 ) -> Iterator[Span]:
-    """Run the block in a span: within the current one, or going on from what caused it.
+    """Run the block in a span: a child of the current one, or of the span in `caused_by`.
 
     An error that passes through is recorded by its class.
     """
@@ -67,7 +67,7 @@ def span(
 
 
 def carrier() -> dict[str, str]:
-    """Return what others need to go on from the current span; empty where nobody traces."""
+    """Return what another process needs to continue the current trace; empty without tracing."""
     found: dict[str, str] = {}
     if INSTALLED:
         TraceContextTextMapPropagator().inject(found)

@@ -1,4 +1,4 @@
-"""The turn job: decides what a turn makes due (see docs/explanation/turn.md)."""
+"""The turn job: decides which passes are due after a turn (see docs/explanation/turn.md)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _nothing(_claim: Claim) -> AbstractContextManager[object]:
 
 @dataclass(frozen=True, slots=True)
 class TurnReport:
-    """What is due now in a session about which it was decided, and the signals for gateways."""
+    """The jobs now due in a session, and the signals emitted for gateways."""
 
     due: tuple[DueJob, ...] = ()
     signals: tuple[Signal, ...] = ()
@@ -56,12 +56,12 @@ class TurnReport:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a session's turns make due.
+    """What is due after a session's turns.
 
-    `report` is the newest unread usage report, `calibration` what follows from it. A batch pass
-    covers what a micro pass would, so at most one of `batch` and `micro` is due; it prunes first
-    itself, so `prune` is due without one alone. `codex` says that the gateway is to have Codex
-    compact its thread. `checked` says that the rows were read and hold too little for a micro pass.
+    `report` is the newest unread usage report, `calibration` what was learned from it. A batch pass
+    covers what a micro pass would do and prunes first, so `micro` and `prune` are due only without
+    `batch`. `codex` says that the gateway has to ask Codex to compact its thread. `checked` says
+    that the rows were read and are too few for a micro pass.
     """
 
     load: Load
@@ -75,12 +75,12 @@ class Decision:
 
     @property
     def turns(self) -> int:
-        """Return how many turns the session had."""
+        """Turns that the session had."""
         return self.load.session.turns
 
     @property
     def cursors(self) -> Mapping[CursorName, int]:
-        """Return where the cursors of what was decided about stand afterwards."""
+        """Positions of the turn and report cursors after this decision."""
         turns = {CursorName.TURNS: self.turns}
         return turns if self.report is None else {**turns, CursorName.REPORTS: self.report.id}
 
@@ -88,10 +88,10 @@ class Decision:
 def run_turns(
     context: WorkerContext, claims: Sequence[Claim], within: Around = _nothing
 ) -> dict[int, TurnReport]:
-    """Work claimed turn jobs of different sessions together; return the report of each, by job.
+    """Work claimed turn jobs of different sessions together; return the report of each, by job id.
 
-    Each gets one decision, whatever number of turns it stands for, and all are one transaction;
-    `within` is entered around the writes of each. Nothing is stored for a job whose lease was lost.
+    Each job gets one decision for all its turns, and all are written in one transaction; `within`
+    is entered around the writes of each. Nothing is stored for a job whose lease was lost.
     """
     database = context.database
     with database.read() as connection:
@@ -101,47 +101,47 @@ def run_turns(
     with database.write() as connection:
         now = sessions.lock_many(connection, list(decisions))
         mine = jobs.finish_all(connection, database, claims)
-        held = [claim for claim in claims if claim.job_id in mine]
-        for claim in held:
+        kept = [claim for claim in claims if claim.job_id in mine]
+        for claim in kept:
             key = claim.session_key
             with within(claim):
                 emitted[claim.job_id] = _carry_out(
-                    context, connection, now[key], decisions[key], _passed_on(claim)
+                    context, connection, now[key], decisions[key], _correlation(claim)
                 )
-        carried = {claim.session_key: decisions[claim.session_key] for claim in held}
+        written = {claim.session_key: decisions[claim.session_key] for claim in kept}
         # A turn that was closed since the read has set the job's `again`.
         sessions.note_decided(
             connection,
-            {key: of.turns for key, of in carried.items()},
-            checked={key: _checked_tokens(of, now[key]) for key, of in carried.items()},
+            {key: of.turns for key, of in written.items()},
+            checked={key: _checked_tokens(of, now[key]) for key, of in written.items()},
         )
-        cursors.move_many(connection, {key: of.cursors for key, of in carried.items()})
+        cursors.move_many(connection, {key: of.cursors for key, of in written.items()})
         context.failpoint("before-commit")
-        due = jobs.due_in_sessions(connection, database, list(carried))
+        due = jobs.due_in_sessions(connection, database, list(written))
     context.failpoint("after-commit")
     context.finished.note(job_id for job_id, state in mine.items() if state is JobState.DONE)
     lost = {claim.job_id: TurnReport() for claim in claims if claim.job_id not in mine}
     return lost | {
         claim.job_id: TurnReport(tuple(due[claim.session_key]), emitted[claim.job_id])
-        for claim in held
+        for claim in kept
     }
 
 
-def _passed_on(claim: Claim) -> Mapping[str, str]:
-    """Return the correlation of the jobs that a turn makes due: what caused the turn caused them,
-    and their spans continue this one."""
+def _correlation(claim: Claim) -> Mapping[str, str]:
+    """Return the correlation for the jobs that a turn enqueues: they have the turn's cause, and
+    their spans continue this one."""
     return {**claim.correlation, **tracing.carrier()}
 
 
 def micro_is_due(session: SessionRecord, seen: int, settings: CompressionSettings) -> bool:
-    """Return whether micro-compaction runs after one of the turns behind number `seen`."""
+    """Return whether micro-compaction runs after one of the turns since number `seen`."""
     every = max(1, settings.micro_compact_every_n_turns)
     return session.turns // every > seen // every
 
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """A session as stored, besides its messages; `report` is its newest unread usage report."""
+    """A stored session without its messages; `report` is its newest unread usage report."""
 
     session: SessionRecord
     cursors: Mapping[CursorName, int]
@@ -150,7 +150,7 @@ class _Stored:
 
     @property
     def rested(self) -> bool:
-        """Return whether a cooldown has ended since the last decision."""
+        """Whether a cooldown has ended since the last decision."""
         cooldown = self.guards.get(GuardName.COOLDOWN)
         return cooldown is not None and cooldown.is_over
 
@@ -160,9 +160,9 @@ def _decide_all(
 ) -> dict[int, Decision]:
     ones = sessions.fetch_many(connection, keys)
     at = cursors.read_many(connection, keys)
-    held = guards.read_many(connection, context.database, keys)
+    found = guards.read_many(connection, context.database, keys)
     reports = events.unread_reports(connection, keys)
-    stored = {key: _Stored(one, at[key], held[key], reports.get(key)) for key, one in ones.items()}
+    stored = {key: _Stored(one, at[key], found[key], reports.get(key)) for key, one in ones.items()}
     return {key: _decide(context, connection, of) for key, of in stored.items()}
 
 
@@ -171,7 +171,7 @@ def _decide(context: WorkerContext, connection: Connection, stored: _Stored) -> 
     session, report, rested = stored.session, stored.report, stored.rested
     seen = stored.cursors[CursorName.TURNS]
     under = Restraints(settings, stored.guards, context.summariser.fingerprint)
-    # During the cooldown its reports were read without any effect.
+    # Reports that were read during the cooldown had no effect.
     again = rested and not report
     last = events.newest_report(connection, session.key, after=0) if again else report
     learned = recalibrated(report, session, settings) if report else None
@@ -188,11 +188,12 @@ def _decide(context: WorkerContext, connection: Connection, stored: _Stored) -> 
         and micro_may_run(session, under)
         and micro_may_be_due(session, settings)
     )
-    # Behind a pass that left little the count mostly tells; elsewhere a job might be for nothing.
+    # After a pass that left little behind, the count alone mostly tells right; elsewhere the rows
+    # are read first, so that no job is enqueued that finds nothing.
     checked = (
         micro
         and session.checked_tokens is not None
-        and _holds_too_little(connection, stored, settings)
+        and _has_too_little(connection, stored, settings)
     )
     prune = prune_due(load, under) if batch is None else None
     return Decision(
@@ -207,16 +208,14 @@ def _decide(context: WorkerContext, connection: Connection, stored: _Stored) -> 
     )
 
 
-def _holds_too_little(
-    connection: Connection, stored: _Stored, settings: CompressionSettings
-) -> bool:
+def _has_too_little(connection: Connection, stored: _Stored, settings: CompressionSettings) -> bool:
     state = MicroState(stored.session, stored.cursors[CursorName.MICRO], stored.guards)
     return why_nothing_due(connection, state, settings) is not None
 
 
 def _checked_tokens(decision: Decision, now: SessionRecord) -> int | None:
-    """Return the session's new `checked_tokens`, None where they stay; `now` is what it has become
-    since it was read."""
+    """Return the session's new `checked_tokens`, None if unchanged; `now` is the session as it is
+    now, after the read."""
     session = decision.load.session
     if not decision.checked or now.revision != session.revision:
         return None
@@ -230,7 +229,7 @@ def _carry_out(
     decision: Decision,
     correlation: Mapping[str, str],
 ) -> tuple[Signal, ...]:
-    """Write what was decided, whatever happened in between, and return its signals."""
+    """Write a decision, even if the session has changed since, and return its signals."""
     database, session = context.database, decision.load.session
     # A change of model since the read has dropped what was learned.
     if decision.calibration is not None and now.revision == session.revision:
