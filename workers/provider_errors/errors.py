@@ -60,7 +60,7 @@ class ApiError:
 
     @property
     def smaller_prompt_helps(self) -> bool:
-        """Whether a smaller prompt helps: False where only the output exceeds the model's maximum."""
+        """Whether a smaller prompt helps: not where the output exceeds the model's maximum."""
         return self.kind is not ApiErrorKind.OUTPUT_TOO_LARGE or self.stated_limit is not None
 
 
