@@ -79,7 +79,7 @@ __all__ = [
 if not TYPE_CHECKING:  # Otherwise a type checker would accept every name.
 
     def __getattr__(name: str) -> object:
-        """Load a name and keep it."""
+        """Load a name and cache it."""
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = getattr(import_module(_HOMES[name]), name)

@@ -155,8 +155,8 @@ class CompressionSettings(Block):
         ],
     ] = Field(
         default_factory=dict,
-        description="Of what kind tools of your own are, by their names (* stands for anything): "
-        "it decides the line that replaces their output. Built-in names are known.",
+        description="Kinds of your own tools by name (* stands for anything); the kind decides the "
+        "line that replaces their output. Built-in names are known.",
     )
 
     idle_compact_after_seconds: Seconds = Field(
