@@ -22,7 +22,7 @@ from workers.redaction.names import normalised
 HINTS = (
     *secret_names._NAME_HINTS,
     *secret_names._SEPARATOR_HINTS,
-    *secret_names._SPOKEN_HINTS,
+    *secret_names._PROSE_HINTS,
     *secret_formats._COOKIE_HINTS,
     *secret_formats._AUTHORIZATION_HINTS,
     *secret_formats._SCHEME_HINTS,
