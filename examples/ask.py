@@ -3,7 +3,7 @@
     afterturn up                                    # in another terminal
     python examples/ask.py
 
-`send` stands in for a provider that takes at most 60 messages.
+`send` simulates a provider that takes at most 60 messages.
 """
 
 from afterturn import CompressionStuck, Gateway
@@ -19,18 +19,18 @@ def ask(gateway, session, question, send):
         context = gateway.load_context(session)
         try:
             return send([system, *context.messages, question])
-        except ValueError as error:  # whatever your provider's client raises
+        except ValueError as error:  # here: what the client of your provider raises
             verdict = gateway.report_error(session, error, wait=60)
             if not verdict.retry:
                 raise
         context = gateway.load_context(session)  # the smaller view
         return send([system, *context.messages, question], max_tokens=verdict.max_output)
     except CompressionStuck as stuck:
-        return stuck.sentence  # for the user: a new session is due
+        return stuck.sentence  # for the user: start a new session
 
 
 def send(messages, max_tokens=None):  # noqa: ARG001 - a real client takes it
-    """Stand in for a provider whose window holds 60 messages."""
+    """Simulate a provider whose window holds 60 messages."""
     if len(messages) > 60:
         raise ValueError("This model's maximum context length is 8192 tokens, you sent 9001.")
     return f"Answered from {len(messages)} messages."

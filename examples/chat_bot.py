@@ -3,7 +3,7 @@
     afterturn up                                    # in another terminal
     python examples/chat_bot.py                     # type questions, end with Ctrl-D
 
-`model` stands in for a real one, so no key is needed.
+`model` replaces a real one, so no key is needed.
 """
 
 import json
@@ -16,13 +16,13 @@ SYSTEM = "You answer questions about weather stations. Be brief."
 
 
 def look_up(question):
-    """Return what a tool would: a long report, of which the answer needs one line."""
+    """Return a long report, as a tool would, of which the answer needs one line."""
     hours = "\n".join(f"{hour:02}:00  {8 + hour % 12}.4 °C  wind 3 m/s" for hour in range(48))
     return f"Report on {question!r}: 14.2 °C and calm.\n{hours}"
 
 
 def model(messages):
-    """Stand in for a chat model: call the tool once, then answer from its result."""
+    """Simulate a chat model: call the tool once, then answer from its result."""
     last = messages[-1]
     if last["role"] == "user":
         call = {"name": "look_up", "arguments": json.dumps({"question": last["content"]})}

@@ -1,4 +1,4 @@
-"""Let users know what happens to their conversation.
+"""Inform users of what happens to their conversation.
 
     afterturn up                                    # in another terminal
     python examples/hear_signals.py

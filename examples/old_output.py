@@ -40,7 +40,7 @@ def main():
         for number in range(12):
             run_tests(gateway, session, number)
         notes = []
-        while not notes:  # the worker is at it
+        while not notes:  # until the worker has pruned
             time.sleep(0.1)
             view = gateway.load_context(session).messages
             notes = [m["content"] for m in view if NOTE.search(str(m["content"]))]

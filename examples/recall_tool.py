@@ -2,7 +2,7 @@
 
     python examples/recall_tool.py
 
-No worker is needed: what is not indexed yet is read as it stands.
+No worker is needed: messages that are not indexed yet are read directly.
 """
 
 import json

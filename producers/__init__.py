@@ -1,4 +1,4 @@
-"""The names that a gateway uses, each loaded when it is first used. `afterturn` has the same."""
+"""The public names of a gateway, each loaded when it is first used. `afterturn` has the same."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ _NAMES = {
     "workers.rendering": ("Dialect",),
     "workers.settings": ("Settings", "SettingsError", "load_settings"),
 }
-"""The public names by the module that each comes from."""
+"""The public names by their module."""
 
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
@@ -119,10 +119,10 @@ __all__ = [
     "load_settings",
 ]
 
-if not TYPE_CHECKING:  # Else every name would be one that a type checker takes for good.
+if not TYPE_CHECKING:  # Otherwise a type checker would accept every name.
 
     def __getattr__(name: str) -> object:
-        """Load a public name and keep it."""
+        """Load a public name and cache it."""
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value: object = getattr(import_module(_HOMES[name]), name)

@@ -1,4 +1,4 @@
-"""Check the arguments that a gateway gives: names, token counts, times, options of a compaction."""
+"""Checks of a gateway's arguments: names, token counts, times, options of a compaction."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from storage.errors import InputError
 from workers.batch.span import CompactionOptions
 
 MAX_NAME_BYTES = 512
-"""Longest name in UTF-8. Four of them share one index row, which PostgreSQL ends at 2,704."""
+"""Longest name in UTF-8. Four of them share one index row, which PostgreSQL limits to 2,704."""
 
 MAX_TOKENS = 1_000_000_000
-"""More than any window. A number beyond it was meant as something else."""
+"""More than any window. A larger number is a mistake."""
 
 MAX_FOCUS_CHARS = 500
-"""Length to which a focus topic is cut: more than a few sentences is no topic."""
+"""Length to which a focus topic is cut; a topic needs at most a few sentences."""
 
 MAX_KEPT_TURNS = 10_000
 
@@ -25,7 +25,7 @@ _MIN_USABLE_TOKENS = 2
 
 
 class RequestError(InputError):
-    """A request cannot be understood. Nothing was stored or enqueued.
+    """An argument of a request that is not valid. Nothing was stored or enqueued.
 
     `field` is the argument at fault.
     """
@@ -36,15 +36,15 @@ class RequestError(InputError):
 
 
 class IdentifierError(RequestError):
-    """A name is no text, empty or too long: `field` is the argument. Nothing was stored."""
+    """A name that is not text, empty or too long; `field` is the argument. Nothing was stored."""
 
 
 class WindowError(RequestError):
-    """A window or a reserve cannot be used: `field` is the argument. Nothing was stored."""
+    """A window or a reserve that cannot be used; `field` is the argument. Nothing was stored."""
 
 
 def check_identifiers(**names: str | None) -> None:
-    """Check names of sessions, owners, chats, threads and events, each by its argument.
+    """Check names of sessions, owners, chats, threads and events, by argument.
 
     None passes. Raises `IdentifierError` for a name that is not text, empty or longer than 512
     bytes.
@@ -65,10 +65,10 @@ def check_identifiers(**names: str | None) -> None:
 
 
 def check_window(*, context_window: int | None, reserved_output: int | None) -> None:
-    """Check a model's window and reserve, both in tokens; None is not known and passes.
+    """Check a model's window and reserve, both in tokens; None is unknown and passes.
 
-    Raises `WindowError` for what is no whole number in range, and for a reserve that leaves
-    nothing of a window that is given with it.
+    Raises `WindowError` for anything but a whole number in range, and for a reserve that leaves
+    nothing of the given window.
     """
     _check_tokens("context_window", context_window, least=1)
     _check_tokens("reserved_output", reserved_output, least=0)
@@ -101,7 +101,7 @@ def check_whole(field: str, number: Any, *, least: int = 0, most: int) -> int:
 
 
 def check_estimate(tokens: object) -> int | None:
-    """Check a gateway's own estimate of a request; None is none. Raises `RequestError`."""
+    """Check a gateway's own estimate of a request; None is no estimate. Raises `RequestError`."""
     return None if tokens is None else check_whole("tokens", tokens, most=MAX_TOKENS)
 
 
@@ -115,8 +115,8 @@ def check_wishes(
 ) -> CompactionOptions:
     """Return the options of a compaction that a person requests.
 
-    Rows of the session lie below `next_position`. The focus is stored, so it comes without its
-    secrets and cut to 500 characters. Raises `RequestError`.
+    Rows of the session have positions below `next_position`. The focus is stored, so it is redacted
+    and cut to 500 characters. Raises `RequestError`.
     """
     given = {"keep_last": keep_last, "around": around, "up_to": up_to}
     named = [field for field, value in given.items() if value is not None]
@@ -125,7 +125,7 @@ def check_wishes(
     if focus is not None and not isinstance(focus, str):
         raise RequestError("focus", f"is a {type(focus).__name__}, must be text")
     return CompactionOptions(
-        # In this order: a secret that is cut in two would not be known as one.
+        # In this order: a secret that is cut in two would not be recognised.
         focus=late.redact(" ".join(focus.split()))[:MAX_FOCUS_CHARS].rstrip() if focus else "",
         keep_last=_optional("keep_last", keep_last, least=1, most=MAX_KEPT_TURNS),
         around=_position("around", around, next_position),

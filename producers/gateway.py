@@ -1,4 +1,4 @@
-"""The class that a gateway uses."""
+"""The interface for gateways."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ class Gateway:
     call `close`.
 
     A session is given as the `Session` that `open_session` returned, or by its id; an id is looked
-    up with `owner`, so two owners may use the same ids and titles and never meet.
+    up with `owner`, so two owners may use the same ids and titles without conflict.
 
     Every method raises `DatabaseUnavailable` when the database fails; then nothing was stored and
-    the same call may be repeated. Give turns an `event_id` for that: when the connection breaks in
-    the middle of a commit, nobody can know whether it was made. Methods that look up a session
+    the same call may be repeated. Give turns an `event_id` for that: when the connection breaks
+    during a commit, its success is unknown. Methods that look up a session
     raise `SessionNotFound` when the owner has none of that id. Every error is an `AfterturnError`.
 
     Args:
         settings: All settings; by default those of the configuration file and the environment,
             and block `compression` then follows the file.
-        owner: Whose sessions are meant where a call does not name an owner.
+        owner: The owner of sessions where a call does not name one.
         database: An open database to use; it stays open when the gateway is closed. By default
             the one of the settings is opened.
-        actor: Who the audit trail names for what is done here; by default this process.
+        actor: The actor in the audit trail; by default this process.
 
     Raises:
         SettingsError: The configuration cannot be used.
@@ -73,7 +73,7 @@ class Gateway:
         self.close()
 
     def close(self) -> None:
-        """Publish what is waiting for at most a second and close the connections."""
+        """Publish waiting notifications for at most a second and close the connections."""
         self._operations.close()
 
     def open_session(
@@ -94,20 +94,20 @@ class Gateway:
     ) -> Session:
         """Get a session or create it: by its id, else by source, chat and thread, else a new one.
 
-        Model and window of an existing session are changed to what is given here.
+        Model and window of an existing session are changed to the given values.
 
         Args:
             session_id: The id; by default the chat's open session or a new id.
             source: The platform of the chat.
             chat_id: The chat on that platform.
             thread_id: The thread in that chat.
-            owner: Whose session it is; by default the gateway's owner.
-            title: A title; one that the owner uses already gets a number.
+            owner: The owner of the session; by default the gateway's owner.
+            title: A title; one that the owner already uses is given a number.
             model: The model's name.
             model_config: Anything to keep with the model, as JSON.
             context_window: The model's window in tokens; 128,000 is assumed where unknown.
             reserved_output: Tokens of the window that are kept for answers.
-            system_prompt: Kept from the first time on.
+            system_prompt: Stored at the first call and kept from then on.
             managed_by: The other system that compacts the conversation: `codex` for a thread that
                 a Codex app server owns, `openai` for compaction on OpenAI's side, `nobody` to end
                 either.
@@ -134,8 +134,10 @@ class Gateway:
         )
 
     def close_session(self, session: Session | str) -> None:
-        """Mark a session as ended. Its chat's next message opens a new one; it can be reopened
-        by its id."""
+        """Mark a session as ended.
+
+        The next message of its chat opens a new one; it can be reopened by its id.
+        """
         self._operations.close_session(session)
 
     def set_model(
@@ -147,7 +149,7 @@ class Gateway:
         reserved_output: int = 0,
         model_config: Mapping[str, Any] | None = None,
     ) -> None:
-        """Change the session's model and window; what was learned of the old one is dropped.
+        """Change the session's model and window; the calibration for the old model is dropped.
 
         Args:
             session: The session or its id.
@@ -183,9 +185,9 @@ class Gateway:
 
         Args:
             session: The session or its id.
-            messages: OpenAI chat dicts, which come back byte for byte; empty when `append` stored
-                all.
-            usage: What the provider reported of the request, with the revision of its context.
+            messages: OpenAI chat dicts, which are returned byte for byte; empty when `append`
+                stored all.
+            usage: The provider's report on the request, with the revision of its context.
             event_id: A name of this turn, at most 512 bytes; by default a new one.
             origins: Who wrote user-role messages: by index, or one entry per message.
 
@@ -211,8 +213,8 @@ class Gateway:
     ) -> Receipt:
         """Store rows in the middle of a turn. Arguments and errors as in `finalize_turn`.
 
-        Compaction leaves an open turn alone, but for its closed tool groups when `usage` says that
-        the threshold is reached. With `turn_open=False` this is `finalize_turn`.
+        Compaction does not touch an open turn, except its closed tool groups when `usage` shows
+        that the threshold is reached. With `turn_open=False` this is `finalize_turn`.
         """
         return self._operations.store(
             session,
@@ -226,7 +228,7 @@ class Gateway:
     def load_context(self, session: Session | str, *, dialect: Dialect | str = "openai") -> Context:
         """Return the live view, rendered for a provider.
 
-        The system prompt of `open_session` is not in it; put it in front.
+        It does not include the system prompt of `open_session`; send that first.
 
         Args:
             session: The session or its id.
@@ -240,9 +242,9 @@ class Gateway:
         """Check before a request whether to send it (`go`) or to compact first.
 
         At the threshold or above, or at `hygiene_hard_message_limit` live messages, a batch pass
-        is enqueued unless a guard suppresses it. With `wait` this waits for it and goes on while
+        is enqueued unless a guard suppresses it. With `wait` this waits for it and continues while
         passes make progress, at most `max_attempts` in one turn. Without a worker the result after
-        that time is a pending one, no error.
+        that time is a pending one, not an error.
 
         Args:
             session: The session or its id.
@@ -251,9 +253,9 @@ class Gateway:
             wait: Seconds to wait at most.
 
         Raises:
-            CompressionStuck: A pass, waited for, left nearly all of a session that is over its
-                threshold still.
-            RequestError: An argument cannot be meant.
+            CompressionStuck: The caller waited for a pass, which left nearly all of a session
+                that is still over its threshold.
+            RequestError: An argument is not valid.
         """
         return self._operations.preflight(session, tokens=tokens, wait=wait)
 
@@ -261,8 +263,8 @@ class Gateway:
         """Compact a session that has become far too large, before a user's turn.
 
         That is one at 85 % of its window, or at its threshold where that is higher, by our
-        estimate, or one of `hygiene_hard_message_limit` live messages: the latter works with every
-        model and the network down. One pass a call.
+        estimate, or one of `hygiene_hard_message_limit` live messages, even with every model and
+        the network down. One pass per call.
 
         Args:
             session: The session or its id.
@@ -270,7 +272,7 @@ class Gateway:
 
         Raises:
             CompressionStuck: As in `preflight`.
-            RequestError: `wait` is no number of seconds.
+            RequestError: `wait` is not a number of seconds.
         """
         return self._operations.hygiene(session, wait=wait)
 
@@ -281,7 +283,7 @@ class Gateway:
 
         Payloads, contexts and outputs that are too large and limits on long contexts enqueue a
         pass that no guard suppresses, only `compression.enabled`; every other error enqueues
-        nothing and is not `recognised`. A window that the provider states is kept.
+        nothing and is not `recognised`. A window that the provider states is stored.
 
         Args:
             session: The session or its id.
@@ -290,9 +292,9 @@ class Gateway:
             wait: Seconds to wait at most.
 
         Raises:
-            CompressionStuck: A pass, waited for, left nearly all of a session that does not fit
-                its window still.
-            RequestError: `wait` is no number of seconds.
+            CompressionStuck: The caller waited for a pass, which left nearly all of a session
+                that still does not fit its window.
+            RequestError: `wait` is not a number of seconds.
         """
         return self._operations.report_error(session, error, wait=wait)
 
@@ -306,10 +308,10 @@ class Gateway:
         up_to: int | None = None,
         wait: float = 0.0,
     ) -> Compaction:
-        """Compact a session because a person asks: whatever its size, past every guard.
+        """Compact a session because a person requests it, at any size and past every guard.
 
-        It also ends cooldown and anti-thrash. While an earlier such request waits, the options of
-        that one count. Give at most one of `keep_last`, `around` and `up_to`.
+        It also ends cooldown and anti-thrash. While an earlier such request waits, its options
+        apply. Give at most one of `keep_last`, `around` and `up_to`.
 
         Args:
             session: The session or its id.
@@ -320,15 +322,16 @@ class Gateway:
             wait: Seconds to wait at most.
 
         Raises:
-            CompressionStuck: A pass over everything, waited for, left 90 % or more.
-            RequestError: An argument cannot be meant.
+            CompressionStuck: The caller waited for a pass over everything, which left 90 % or
+                more.
+            RequestError: An argument is not valid.
         """
         return self._operations.compact(
             session, focus=focus, keep_last=keep_last, around=around, up_to=up_to, wait=wait
         )
 
     def request_compaction(self, session: Session | str, *, wait: float = 0.0) -> Compaction:
-        """Compact a session because a plugin asks, below the threshold too.
+        """Compact a session because a plugin requests it, below the threshold too.
 
         Once a turn; guards suppress it.
 
@@ -337,8 +340,8 @@ class Gateway:
             wait: Seconds to wait at most.
 
         Raises:
-            CompressionStuck: A pass, waited for, left 90 % or more.
-            RequestError: `wait` is no number of seconds.
+            CompressionStuck: The caller waited for a pass, which left 90 % or more.
+            RequestError: `wait` is not a number of seconds.
         """
         return self._operations.request_compaction(session, wait=wait)
 
@@ -350,16 +353,16 @@ class Gateway:
         quiet: bool = False,
         limit: int = 100,
     ) -> list[Signal]:
-        """Return what happened to the owner's sessions, or to one, oldest first.
+        """Return signals of the owner's sessions, or of one of them, oldest first.
 
         Args:
             session: Only signals of this session or id.
-            after: Only signals with a greater id; pass the last one's id on.
+            after: Only signals with a greater id, such as that of the last one received.
             quiet: Also signals of progress that users need not see.
-            limit: Signals at most, up to 10,000.
+            limit: Maximum number of signals, up to 10,000.
 
         Raises:
-            RequestError: An argument cannot be meant.
+            RequestError: An argument is not valid.
         """
         return self._operations.signals(session, after=after, quiet=quiet, limit=limit)
 
@@ -371,9 +374,9 @@ class Gateway:
         poll_seconds: float = 1.0,
         stop: Callable[[], bool] | None = None,
     ) -> Iterator[Signal]:
-        """Yield the owner's signals as they are stored: each once, in order, without end.
+        """Yield the owner's signals as they are stored: each once, in order, endlessly.
 
-        Over a Redis broker they arrive at once, else within `poll_seconds`.
+        Over a Redis broker they arrive at once, otherwise within `poll_seconds`.
 
         Args:
             after: Start after the signal of this id; by default now.
@@ -382,8 +385,8 @@ class Gateway:
             stop: Called several times a second; the iterator ends when it returns True.
 
         Raises:
-            DatabaseUnavailable: The database failed: go on with the last id as `after`.
-            RequestError: An argument cannot be meant.
+            DatabaseUnavailable: The database failed: continue with the last id as `after`.
+            RequestError: An argument is not valid.
         """
         return self._operations.listen(
             after=after, quiet=quiet, poll_seconds=poll_seconds, stop=stop or (lambda: False)
@@ -392,14 +395,14 @@ class Gateway:
     def rewind(
         self, session: Session | str, *, turns: int = 1, to_position: int | None = None
     ) -> Rewound:
-        """Take back the last turns. The rows stay stored but are neither shown nor found.
+        """Take back the last turns. The rows stay stored but are neither shown nor searched.
 
-        Compactions that reach past the cut are undone, so that the view before it is whole.
+        Compactions that reach beyond the cut are undone, so that the view before it is whole.
 
         Args:
             session: The session or its id.
             turns: How many turns.
-            to_position: Instead, everything from the turn that starts at this position on.
+            to_position: Instead, all turns from the one that starts at this position.
 
         Raises:
             RewindError: The session has no such turn.
@@ -414,16 +417,16 @@ class Gateway:
         return self._operations.undo(session)
 
     def fetch_output(self, handle: str) -> Output:
-        """Return what a note in the context stands for: the message as it was stored.
+        """Return the stored message that a note in the context replaces.
 
-        Give a model a tool that calls this, so that it can read old tool output again. Only
+        Offer a model a tool that calls this, so that it can read old tool output again. Only
         messages of the gateway's owner are found.
 
         Args:
             handle: The handle at the note's end, such as `out-12-345`.
 
         Raises:
-            HandleError: That is no handle.
+            HandleError: The text is not a handle.
             OutputNotFound: The owner has no such output.
         """
         return self._operations.fetch_output(handle)
@@ -434,16 +437,16 @@ class Gateway:
         Automatic passes then wait for the session's next turn.
 
         Returns:
-            How many messages of the view were shown short, and the tokens that came back.
+            The number of messages that were shown short, and of tokens that came back.
         """
         return self._operations.unprune(session)
 
     def search(self, query: str | None = None, **options: Any) -> dict[str, Any]:
-        """Search everything that was said in the owner's sessions, live and archived.
+        """Search all messages of the owner's sessions, live and archived.
 
-        No model is asked. The arguments are those of the agent tool `session_search`
-        (`SESSION_SEARCH_TOOL`): with `query` the messages that answer it, best first; with
-        `session_id` and `around_message_id` a piece of that session; with none of them the last
+        No model is called. The arguments are those of the agent tool `session_search`
+        (`SESSION_SEARCH_TOOL`): with `query`, the messages that match it, best first; with
+        `session_id` and `around_message_id`, a part of that session; with none of them, the latest
         sessions.
 
         Args:
@@ -455,7 +458,7 @@ class Gateway:
             Values for JSON, of a bounded size.
 
         Raises:
-            RequestError: An argument cannot be meant; never for a query.
+            RequestError: An argument is not valid; never because of a query.
             SessionNotFound: The owner has no such session.
             SearchMarkError: The page belongs to another search.
         """

@@ -1,8 +1,8 @@
 """Import the heavy parts of a gateway when they are first needed.
 
-`from afterturn import Gateway` loads names and signatures only. What a gateway works with is
-loaded by the functions below: database and rules when it is constructed, each of the others by the
-first call that needs it. No other module of this package imports inside a function.
+`from afterturn import Gateway` loads only names and signatures. The functions below load the rest:
+database and rules when a gateway is constructed, each of the others at the first call that needs
+it. No other module of this package imports inside a function.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def open_operations(
     settings: Settings | None, *, owner: str, database: Database | None, actor: str | None
 ) -> Operations:
-    """Open what a gateway works with; loads SQLAlchemy, the settings and the rules."""
+    """Open the database and settings of a gateway; loads SQLAlchemy, the settings and the rules."""
     from producers.operations import Operations
 
     return Operations(settings, owner=owner, database=database, actor=actor)
@@ -51,14 +51,14 @@ def publishing_app(broker_url: str) -> Celery:
 
 
 def publish(app: Celery, due: Iterable[DueJob], *, level: int) -> int:
-    """Publish one message per job and return how many went out; loads Celery and Kombu."""
+    """Publish one message per job and return how many were sent; loads Celery and Kombu."""
     from tasks.publishing import notify
 
     return notify(app, due, level=level)
 
 
 def subscribing_client(broker_url: str) -> redis.Redis | None:
-    """Return a client of the broker that can subscribe to pushes, None where it is no Redis.
+    """Return a client of the broker that can subscribe to pushes, None where it is not Redis.
 
     Loads Kombu and, for a Redis broker, its driver.
     """
@@ -95,7 +95,7 @@ def search(
 
 
 def stuck_sentence() -> str:
-    """Return what a user is told about a session that cannot be made smaller."""
+    """Return the sentence for users whose session cannot be made smaller."""
     from workers.policy.failures import STUCK_SENTENCE
 
     return STUCK_SENTENCE

@@ -1,4 +1,4 @@
-"""Measure how large a session is, and from which size on it is compacted."""
+"""Measurement of a session against the sizes at which it is compacted."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from workers.settings import CompressionSettings
 class Size:
     """A session's size and its limits, as they are now.
 
-    `tokens` is what its next request is estimated to hold, `messages` how many are live, `window`
-    what a request may hold. `threshold` is where compaction starts and `hygiene` where a session
-    is compacted before the next turn; both are None where the window leaves no room for a
+    `tokens` is the estimated size of its next request, `messages` the number of live messages,
+    `window` the largest request. Compaction starts at `threshold`, and at `hygiene` a session is
+    compacted before the next turn; both are None where the window leaves no room for a
     conversation. See docs/explanation/triggers.md.
     """
 
@@ -45,7 +45,7 @@ class Size:
 
     @property
     def over_messages(self) -> bool:
-        """Whether the session has too many messages, whatever they hold."""
+        """Whether the session has too many messages of any size."""
         return self.messages >= self.message_limit
 
     @property
@@ -64,8 +64,9 @@ def measure(
 ) -> Size:
     """Measure a session; `tokens` is the gateway's own estimate of its next request.
 
-    Without one, the stored estimate counts, calibrated by what the provider reported of earlier
-    requests. Where another system compacts, what is stored is not what is sent: ours is 0 then.
+    Without one, the stored estimate is used, calibrated by the provider's reports on earlier
+    requests. Where another system compacts, the stored messages are not those that are sent, so our
+    estimate is 0.
     """
     managed = managed_by(record, settings) is not None
     if managed and tokens is None:

@@ -1,4 +1,4 @@
-"""Notify workers of due jobs, and receive the signals that workers emit."""
+"""Notification of workers about due jobs, and reception of the signals that workers emit."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_WAITING = 10_000
-"""Notifications that may wait for a slow broker. Further ones are left to the reconciler."""
+"""Most notifications that wait for a slow broker. The reconciler publishes further ones."""
 
 PAGE = 100
 STOP_CHECK_SECONDS = 0.2
 RECONNECT_SECONDS = 5.0
-"""How long a Redis that is away is left alone before the next try."""
+"""Pause before the next try to reach a lost Redis."""
 
 
 class Notifier:
-    """Publishes notifications from a thread of its own, so that no caller waits for the broker.
+    """A publisher of notifications with its own thread, so that no caller waits for the broker.
 
-    A notification may be lost: the job's row is the work, and the reconciler publishes it later.
-    Celery is loaded by that thread, with the first notification.
+    A notification may be lost: the job is a row, and the reconciler publishes it later. The thread
+    loads Celery with the first notification.
     """
 
     def __init__(self, broker_url: str) -> None:
@@ -46,7 +46,7 @@ class Notifier:
         self._thread: Thread | None = None
 
     def notify(self, job: DueJob) -> None:
-        """Ask for a notification. Returns at once, never raises."""
+        """Queue a notification. Returns at once, never raises."""
         with self._change:
             if self._closed or len(self._waiting) >= MAX_WAITING:
                 return
@@ -57,7 +57,7 @@ class Notifier:
             self._change.notify_all()
 
     def flush(self, seconds: float) -> bool:
-        """Wait at most `seconds` until every notification so far was tried; False if not."""
+        """Wait at most `seconds` until every notification was tried; return whether all were."""
         until = time.monotonic() + seconds
         with self._change:
             while self._waiting or self._busy:
@@ -68,7 +68,7 @@ class Notifier:
         return True
 
     def close(self, seconds: float = 1.0) -> None:
-        """Try what is waiting for at most `seconds`, then end the thread."""
+        """Publish waiting notifications for at most `seconds`, then end the thread."""
         self.flush(seconds)
         with self._change:
             self._closed = True
@@ -85,11 +85,11 @@ class Notifier:
             try:
                 if app is None:
                     app = late.publishing_app(self._broker_url)
-                # One line when the broker goes away, not one per turn while it stays away.
+                # One warning when the broker is lost, not one per turn while it is unreachable.
                 level = logging.DEBUG if unreachable else logging.WARNING
                 unreachable = late.publish(app, due, level=level) < len(due)
             except Exception:
-                # Whatever a broker's driver raises, the reconciler notifies later.
+                # The reconciler notifies later.
                 log.exception("a notification failed")
         if app is not None:
             app.close()
@@ -121,8 +121,8 @@ def listen(
 ) -> Iterator[Signal]:
     """Yield the owner's signals with an id above `after`, each once and in order, until `stop`.
 
-    A push only says that it is time to read, so one that is lost, late or repeated changes
-    nothing. No transaction is open while the caller has a signal or this waits.
+    A push only triggers a read, so a lost, late or repeated one changes nothing. No transaction is
+    open while the caller handles a signal or this waits.
     """
     with _subscribed(broker_url, owner) as pushes:
         while not stop():
@@ -145,7 +145,7 @@ def _subscribed(broker_url: str | None, owner: str) -> Iterator[_Pushes]:
 
 
 class _Pushes:
-    """What Redis pushes, where the broker is one. Whatever fails there only means to wait."""
+    """Pushes of a Redis broker. After any failure the caller polls instead."""
 
     def __init__(self, broker_url: str | None, owner: str) -> None:
         self._url = broker_url
@@ -155,22 +155,21 @@ class _Pushes:
         self._not_before = 0.0
 
     def wait(self, seconds: float, *, after: int, stop: Callable[[], bool]) -> None:
-        """Return when a signal with an id above `after` is pushed, after so many seconds, or when
-        it is time to stop."""
+        """Wait for a push of a signal with an id above `after`, for `seconds`, or until `stop`."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0 and not stop():
             if self._received(min(left, STOP_CHECK_SECONDS), after):
                 return
 
     def close(self) -> None:
-        """Close the connection, whatever state it is in."""
+        """Close the connection in any state."""
         channels, client = self._channels, self._client
         self._channels = self._client = None
         for opened in (channels, client):
             try:
                 if opened is not None:
                     opened.close()
-            except Exception as error:  # noqa: BLE001 - it is given up in any case
+            except Exception as error:  # noqa: BLE001 - the connection is not used again
                 log.debug("closing failed: %s", type(error).__name__)
 
     def _received(self, seconds: float, after: int) -> bool:
@@ -179,10 +178,10 @@ class _Pushes:
             return False
         try:
             if self._channels is None:
-                # What was pushed before must be read once more.
+                # Pushes from before the subscription are missing, so the table is read again.
                 return self._subscribe(self._url)
             message = self._channels.get_message(ignore_subscribe_messages=True, timeout=seconds)
-        except Exception as error:  # noqa: BLE001 - whatever a driver raises, polling goes on
+        except Exception as error:  # noqa: BLE001 - polling continues after any error of a driver
             log.warning("signals are not pushed now (%s); they are polled", type(error).__name__)
             self.close()
             self._not_before = time.monotonic() + RECONNECT_SECONDS
@@ -203,5 +202,5 @@ def _is_new(pushed: Any, after: int) -> bool:
     try:
         return from_json(pushed).id > after
     except ValueError:
-        # Of a newer version, or of another program: reading the table tells.
+        # From a newer version or another program, so the table is read.
         return True

@@ -1,4 +1,4 @@
-"""The operations behind `Gateway`, on an open database. Arguments are as they were given there."""
+"""The operations behind `Gateway`, with its arguments, on an open database."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ MAX_SIGNAL_ID = 2**63 - 1
 
 
 class Operations:
-    """What a gateway does, for one owner on one database. Safe to use from many threads."""
+    """The operations of a gateway for one owner. Safe to use from many threads."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Operations:
         self._passes = Passes(self.database, source, self._notifier)
 
     def close(self) -> None:
-        """Publish what is waiting for at most a second and close the connections."""
+        """Publish waiting notifications for at most a second and close the connections."""
         if self._notifier is not None:
             self._notifier.close()
         if self._opened_database:
@@ -203,7 +203,7 @@ class Operations:
             return reading.load_context(connection, self._record(connection, session), wanted)
 
     def fetch_output(self, handle: str) -> Output:
-        """Return the message that a note stands for."""
+        """Return the message that a note replaces."""
         with self.database.read() as connection:
             return reading.fetch_output(connection, owner=self._owner, handle=handle)
 
@@ -221,7 +221,7 @@ class Operations:
         )
 
     def hygiene(self, session: Session | str, *, wait: float) -> Compaction:
-        """Request a pass of a session that is far too large."""
+        """Request a pass over a session that is far too large."""
         return requests.request_hygiene(self._passes, self._key_of(session), _deadline(wait))
 
     def report_error(self, session: Session | str, error: object, *, wait: float) -> Compaction:
@@ -229,7 +229,7 @@ class Operations:
         return requests.answer_error(self._passes, self._key_of(session), error, _deadline(wait))
 
     def compact(self, session: Session | str, *, wait: float, **options: object) -> Compaction:
-        """Request a pass because a person asks."""
+        """Request a pass for a person."""
         key, deadline = self._key_of(session), _deadline(wait)
         return requests.request_for_person(
             self._passes,
@@ -243,7 +243,7 @@ class Operations:
         )
 
     def request_compaction(self, session: Session | str, *, wait: float) -> Compaction:
-        """Request a pass because a plugin asks."""
+        """Request a pass for a plugin."""
         return requests.request_for_plugin(self._passes, self._key_of(session), _deadline(wait))
 
     # Signals
@@ -308,7 +308,7 @@ class Operations:
         with self._locked(session) as (connection, record):
             return undoing.unprune(connection, self.database, record, settings, actor=self._actor)
 
-    # Which session is meant
+    # Lookup of sessions
 
     def _key_of(self, session: Session | str) -> int:
         if isinstance(session, Session):

@@ -1,4 +1,4 @@
-"""Request batch passes of a session and wait for their outcome."""
+"""Requests for batch passes over a session, and the wait for their outcome."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from workers.summariser.endpoints import chain_fingerprint
 
 @dataclass(frozen=True, slots=True)
 class RequestedPass:
-    """A job that is to be waited for.
+    """A job for which a caller waits.
 
-    `record` is the session before, `after` the number of its last attempt then; `due` is the job
-    to publish, None where it runs already.
+    `record` is the session before the pass, `after` the number of its last attempt then; `due` is
+    the job to publish, None where it already runs.
     """
 
     record: SessionRecord
@@ -43,10 +43,9 @@ class RequestedPass:
 
 
 class Passes:
-    """Enqueues batch jobs, notifies workers and waits. Safe to use from many threads.
+    """The batch passes of a gateway: enqueue, notify, wait. Safe to use from many threads.
 
-    Methods that take a connection are for a transaction of a caller who has locked the session's
-    row.
+    Methods that take a connection require a transaction that has locked the session's row.
     """
 
     def __init__(
@@ -62,7 +61,7 @@ class Passes:
         return self._settings.current().compression
 
     def measure(self, record: SessionRecord) -> Size:
-        """Measure a session by the settings of now."""
+        """Measure a session by the current settings."""
         return measure(record, self.settings)
 
     def suppressed_by(
@@ -75,8 +74,9 @@ class Passes:
     ) -> Suppression | None:
         """Return what suppresses a pass of that trigger now, None for nothing.
 
-        A thread that Codex owns is left to Codex unless a person asks. What a worker found counts
-        whatever summariser is configured here: the worker asks its own.
+        A thread that Codex owns is left to Codex unless a person requests the pass. With
+        `found_by_worker`, a cooldown counts for any summariser that is configured here, since the
+        worker has its own configuration.
         """
         settings = self._settings.current()
         owned = managed_by(record, settings.compression) is ManagedBy.CODEX
@@ -96,7 +96,7 @@ class Passes:
         )
 
     def open_job(self, connection: Connection, key: int) -> JobRecord | None:
-        """Return the session's batch job that is due or runs."""
+        """Return the session's batch job that is due or runs, if any."""
         found = job_records.open_jobs(connection, key)
         return next((job for job in found if job.kind is JobKind.BATCH), None)
 
@@ -107,9 +107,10 @@ class Passes:
         trigger: Trigger,
         options: Mapping[str, Any] | None = None,
     ) -> RequestedPass | None:
-        """Return a batch pass that runs already and may be waited for instead, None without one.
+        """Return a running batch pass to wait for instead, None without one.
 
-        A trigger that bypasses the guards joins only its like: another pass may not be enough.
+        A trigger that bypasses the guards joins only a pass of the same kind: another one may not
+        be enough.
         """
         job = self.open_job(connection, record.key)
         if job is None or job.state is not JobState.RUNNING:
@@ -128,8 +129,8 @@ class Passes:
     ) -> RequestedPass:
         """Enqueue a pass.
 
-        A trigger that bypasses the guards takes the session away from a micro or prune job that
-        runs, see docs/explanation/leases.md.
+        A trigger that bypasses the guards takes the session from a running micro or prune job; see
+        docs/explanation/leases.md.
         """
         if RULES[trigger].bypasses:
             for kind in (JobKind.MICRO, JobKind.PRUNE):
@@ -155,7 +156,7 @@ class Passes:
         trigger: Trigger,
         options: Mapping[str, Any] | None = None,
     ) -> RequestedPass | Compaction:
-        """`join`, else `request`, or the result where a guard suppresses the pass."""
+        """Join a running pass, else request one; return the result where a guard suppresses it."""
         running = self.join(connection, record, trigger, options)
         if running is not None:
             return running
@@ -167,7 +168,7 @@ class Passes:
     def finish(self, requested: RequestedPass | Compaction, deadline: Deadline) -> Compaction:
         """Notify workers, wait until the deadline, and return the result.
 
-        Never call it inside a transaction. A result that is there already is returned as it is.
+        Must not be called inside a transaction. A given result is returned unchanged.
         """
         if isinstance(requested, Compaction):
             return requested

@@ -1,4 +1,4 @@
-"""Check before a request whether it may be sent or the session is compacted first."""
+"""The check before a request: whether it may be sent, or the session is compacted first."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _FINISHED = frozenset({Status.CHANGED, Status.UNCHANGED, Status.FAILED})
 def check_request(passes: Passes, key: int, tokens: int | None, deadline: Deadline) -> Compaction:
     """Check whether the session's next request may be sent, and request passes until it may.
 
-    `tokens` is the gateway's estimate, None for ours. Passes go on while each makes progress, at
-    most `max_attempts` of one turn and until the deadline.
+    `tokens` is the gateway's estimate, None for ours. Passes continue while each makes progress, at
+    most `max_attempts` in one turn and until the deadline.
 
-    Raises `CompressionStuck` to a caller who waited for a pass that left nearly all of a session
-    that is over its threshold still.
+    Raises `CompressionStuck` if the caller waited for a pass that left nearly all of a session that
+    is still over its threshold.
     """
     with passes.database.read() as connection:
         record = sessions.fetch(connection, key)
@@ -58,8 +58,10 @@ def check_request(passes: Passes, key: int, tokens: int | None, deadline: Deadli
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """A request that is to be sent, of `tokens` by the gateway's estimate of it when the stored
-    session was as in `first`; None for ours."""
+    """A request that the gateway wants to send.
+
+    `tokens` is the gateway's estimate while the stored session was as in `first`, None for ours.
+    """
 
     passes: Passes
     settings: CompressionSettings
@@ -67,7 +69,7 @@ class _Request:
     first: SessionRecord
 
     def measure(self, now: SessionRecord) -> Size:
-        """Measure it, the gateway's estimate corrected by what the view changed."""
+        """Measure the request, with the gateway's estimate corrected by the change of the view."""
         tokens = self.tokens
         if tokens is not None:
             learned = Calibration.of(now.calibration)
@@ -76,11 +78,10 @@ class _Request:
         return measure(now, self.settings, tokens=tokens)
 
     def enqueue(self, connection: Connection) -> RequestedPass | Compaction:
-        """Join a pass that runs, else enqueue one if nothing suppresses it and this turn may have
-        more."""
+        """Join a running pass, else enqueue one unless it is suppressed or this turn had enough."""
         passes, database, key = self.passes, self.passes.database, self.first.key
         record = sessions.lock(connection, key)
-        # Others may have asked meanwhile, and have what they asked for.
+        # Another process may have had the session compacted meanwhile.
         trigger = _trigger(self.measure(record))
         if trigger is None:
             return passes.without_pass(record, Status.NOT_NEEDED)
@@ -116,7 +117,7 @@ def _trigger(size: Size) -> Trigger | None:
 
 
 def _note_no_progress(passes: Passes, record: SessionRecord) -> None:
-    """Let no further pass be requested in this turn: it would end like the last one."""
+    """Prevent further passes in this turn, which would end like the last one."""
     with passes.database.write() as connection:
         sessions.lock(connection, record.key)
         known = guards.read_all(connection, passes.database, record.key)

@@ -1,4 +1,4 @@
-"""Read a session: the context for a model, and the original behind a note in it."""
+"""Reading of a session: the context for a model, and the originals of its notes."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Context:
     """The live view of a session, rendered.
 
     `messages` are the provider's messages, `system` the text blocks of the system text where the
-    dialect wants it apart (`anthropic`), else empty. `tokens` is our estimate of the view. Pass
+    dialect separates it (`anthropic`), else empty. `tokens` is our estimate of the view. Pass
     `revision` back with the usage that the provider reports. `omitted` are the positions of rows
-    that no provider would take, such as a tool result without its call.
+    that no provider would accept, such as a tool result without its call.
     """
 
     dialect: Dialect
@@ -49,8 +49,10 @@ def load_context(connection: Connection, record: SessionRecord, dialect: Dialect
 
 
 class OutputNotFound(StorageError):
-    """The owner has no such output: its session is another's or gone, or the turn was taken
-    back."""
+    """A handle without output of the owner.
+
+    Its session belongs to another owner or was deleted, or the turn was taken back.
+    """
 
     def __init__(self, handle: str, owner: str) -> None:
         super().__init__(f"owner {owner!r} has no output {handle!r}")
@@ -60,10 +62,10 @@ class OutputNotFound(StorageError):
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A message as it was stored, whatever the context shows of it now.
+    """A message as it was stored, even if the context shows a note instead.
 
-    `text` is what a model asked for: the output of the tool, or name and arguments of the calls.
-    Images are in `message` alone. `pruned` says that the context shows the message short now.
+    `text` is for a model: the output of the tool, or name and arguments of the calls. Images are
+    only in `message`. `pruned` says that the context now shows the message short.
     """
 
     handle: str

@@ -1,4 +1,4 @@
-"""Search an owner's sessions: one call in three forms, with answers of a bounded size."""
+"""Search of an owner's sessions: one call in three forms, with results of a bounded size."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ MOST_HITS = 10
 MOST_SESSIONS = 50
 MOST_WINDOW = 20
 LEAST_CHARACTERS = 10_000
-"""Room for a single hit with names of any length, and for the longest piece of a session."""
+"""Room for a single hit with names of any length, and for the longest part of a session."""
 
 MOST_CHARACTERS = 1_000_000
 
 _CUTS = ((1_500, 400, 200), (800, 200, 120), (400, 100, 60), (200, 0, 0))
-"""Characters of the message itself, of the others around it, and of the session's ends: what is too
-large is cut more and more, and lines of 0 characters are left out."""
+"""Characters of the message itself, of those around it, and of the session's ends. A result that is
+too large is cut step by step; lines of 0 characters are left out."""
 
 _CATCH_UP_ROWS = 5_000
-"""Rows that a search indexes itself where no worker does."""
+"""Most rows that a search itself indexes where no worker does."""
 
 SESSION_SEARCH_TOOL: Final[Mapping[str, Any]] = {
     "type": "function",
@@ -68,11 +68,11 @@ SESSION_SEARCH_TOOL: Final[Mapping[str, Any]] = {
 class Recall:
     """A search: `query`, or `session_id` with `around_message_id`, or neither.
 
-    A query with a `session_id` searches that session. `limit` is hits or sessions on a page,
-    `page` the `next` of the answer before, `window` messages on either side of one that is
-    scrolled to. `roles` are of `user`, `assistant`, `tool`, `system` and `summary`; `since` and
-    `until` are times of ISO 8601, UTC where they do not say, the latter not included. The answer's
-    JSON has at most `most_characters`.
+    A query with a `session_id` searches that session. `limit` is the number of hits or sessions on
+    a page, `page` the `next` of the previous result, `window` the number of messages on either side
+    of the one at `around_message_id`. `roles` are some of `user`, `assistant`, `tool`, `system` and
+    `summary`; `since` and `until` are ISO 8601 times, UTC by default, the latter exclusive. The
+    JSON of the result has at most `most_characters`.
     """
 
     query: str | None = None
@@ -124,7 +124,7 @@ def answer(database: Database, owner: str, asked: Recall) -> dict[str, Any]:
 def discover_caught_up(
     database: Database, query: str, scope: Scope, *, limit: int, after: str | None = None
 ) -> Found:
-    """Search as `search.discover`, after indexing what waits if that is too much to read."""
+    """Search like `search.discover`, after indexing pending rows if they are too many to read."""
     found = search.discover(database, query, scope, limit=limit, after=after)
     if search.is_behind(found) and search.index_pending(database, most=_CATCH_UP_ROWS).rows:
         return search.discover(database, query, scope, limit=limit, after=after)
@@ -132,7 +132,7 @@ def discover_caught_up(
 
 
 def read_time(field: str, text: str | None) -> int | None:
-    """Read a date or time of ISO 8601 as milliseconds since 1970. Raises `RequestError`."""
+    """Read an ISO 8601 date or time as milliseconds since 1970. Raises `RequestError`."""
     if text is None:
         return None
     try:
@@ -193,7 +193,7 @@ def _discovered(database: Database, owner: str, asked: Recall) -> dict[str, Any]
             if _fits(document, asked):
                 return document
         if limit == 1:
-            # Names alone fill the room: the place of the hit is what matters.
+            # Names alone fill the room; the place of the hit matters most.
             return {**document, "hits": [_bare(hit) for hit in found.hits]}
         limit = max(1, len(found.hits) // 2)
 

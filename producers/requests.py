@@ -1,4 +1,4 @@
-"""Requests for a single pass: before a turn, by a plugin, by a person, after a provider's error."""
+"""Requests for a pass: before a turn, by a plugin, by a person, after a provider's error."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ LONG_CONTEXT_WINDOW = 200_000
 
 
 def request_hygiene(passes: Passes, key: int, deadline: Deadline) -> Compaction:
-    """Request a pass before a turn, of a session far too large or with too many messages.
+    """Request a pass before a turn, over a session far too large or with too many messages.
 
-    Raises `CompressionStuck` to a caller who waited for a pass that left nearly all of a session
-    that is over its threshold still.
+    Raises `CompressionStuck` if the caller waited for a pass that left nearly all of a session that
+    is still over its threshold.
     """
     with passes.database.read() as connection:
         record = sessions.fetch(connection, key)
@@ -43,15 +43,15 @@ def request_hygiene(passes: Passes, key: int, deadline: Deadline) -> Compaction:
 
 
 def request_for_plugin(passes: Passes, key: int, deadline: Deadline) -> Compaction:
-    """Request a pass because a plugin asks, whatever the session's size; counts once a turn.
+    """Request a pass for a plugin, over a session of any size, once a turn.
 
-    Raises `CompressionStuck` to a caller who waited for a pass that left nearly everything.
+    Raises `CompressionStuck` if the caller waited for a pass that left nearly everything.
     """
     with passes.database.write() as connection:
         record = sessions.lock(connection, key)
         former = guards.read_all(connection, passes.database, key).get(GuardName.ENGINE_REQUEST)
-        asked_already = former is not None and former.subject == record.turns
-        if asked_already and passes.open_job(connection, key) is None:
+        requested_already = former is not None and former.subject == record.turns
+        if requested_already and passes.open_job(connection, key) is None:
             return passes.without_pass(record, Status.SPENT, Trigger.ENGINE)
         requested = passes.join_or_request(connection, record, Trigger.ENGINE)
         if isinstance(requested, RequestedPass):
@@ -76,14 +76,14 @@ def request_for_person(
     up_to: object,
     actor: str,
 ) -> Compaction:
-    """Request a pass because a person asks. Bypasses and ends cooldown and anti-thrash.
+    """Request a pass for a person. Bypasses and ends cooldown and anti-thrash.
 
-    Raises `RequestError`, and `CompressionStuck` to a caller who waited for a pass over the whole
+    Raises `RequestError`, and `CompressionStuck` if the caller waited for a pass over the whole
     session that left nearly everything.
     """
     with passes.database.write() as connection:
         record = sessions.lock(connection, key)
-        wishes = check_wishes(
+        scope = check_wishes(
             focus=focus,
             keep_last=keep_last,
             around=around,
@@ -91,7 +91,7 @@ def request_for_person(
             next_position=record.next_position,
         )
         guards.clear(connection, key, GuardName.COOLDOWN, GuardName.POOR_PASSES)
-        requested = passes.join_or_request(connection, record, Trigger.MANUAL, wishes.options())
+        requested = passes.join_or_request(connection, record, Trigger.MANUAL, scope.options())
         audit.record(
             connection,
             passes.database,
@@ -99,21 +99,21 @@ def request_for_person(
             actor=actor,
             owner=record.owner,
             session=record.id,
-            # The topic itself is text of a person.
+            # The topic itself is a person's text.
             facts={
-                **{name: of for name, of in wishes.options().items() if name != "focus"},
-                "focused": bool(wishes.focus),
+                **{name: value for name, value in scope.options().items() if name != "focus"},
+                "focused": bool(scope.focus),
             },
         )
     result = passes.finish(requested, deadline)
-    return _unless_stuck(record.id, result, deadline) if wishes.whole else result
+    return _unless_stuck(record.id, result, deadline) if scope.whole else result
 
 
 def answer_error(passes: Passes, key: int, error: object, deadline: Deadline) -> Compaction:
-    """Recognise a provider's error, keep the window that it states, and request a pass.
+    """Recognise a provider's error, store the window that it states, and request a pass.
 
-    Raises `CompressionStuck` to a caller who waited for a pass that left nearly all of a session
-    that does not fit its window still.
+    Raises `CompressionStuck` if the caller waited for a pass that left nearly all of a session that
+    still does not fit its window.
     """
     found = late.recognise_error(error)
     if found is None:

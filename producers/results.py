@@ -16,30 +16,30 @@ if TYPE_CHECKING:
     from workers.provider_errors.errors import ApiErrorKind
 
 PROGRESS = 0.95
-"""A pass that leaves fewer rows, or less than this share of the tokens, made progress."""
+"""A pass made progress if it left fewer rows, or less than this share of the tokens."""
 
 
 class Status(StrEnum):
-    """How a request ended, or where it is now."""
+    """The state of a request for compaction."""
 
     NOT_NEEDED = "not_needed"
     """The session is below its limits: nothing was enqueued."""
     NOT_RECOGNISED = "not_recognised"
-    """The provider's error is none that a smaller session answers: nothing was enqueued."""
+    """A smaller session does not solve the provider's error: nothing was enqueued."""
     SUPPRESSED = "suppressed"
-    """A guard suppresses the pass: `Compaction.suppressed_by` says which one and how long."""
+    """A guard suppresses the pass: `Compaction.suppressed_by` says which one, and for how long."""
     SPENT = "spent"
-    """As many passes as one turn may have were requested, or one more would change nothing."""
+    """The turn had as many passes as it may have, or another one would change nothing."""
     PENDING = "pending"
-    """Not done yet: the pass is due or runs. Ask again, and wait longer, for its outcome."""
+    """Not done yet: the pass is due or runs. Repeat the call, and wait longer, for its outcome."""
     POSTPONED = "postponed"
-    """Not done yet, and not soon: the job waits until `Compaction.left_ms` are over."""
+    """Not done soon: the job waits until `Compaction.left_ms` have passed."""
     CHANGED = "changed"
     """A pass changed the view."""
     UNCHANGED = "unchanged"
     """A pass found nothing to compact, or its summary would not have been smaller."""
     FAILED = "failed"
-    """The pass failed and the session is as it was."""
+    """The pass failed and the session is unchanged."""
 
 
 _WORDS = {
@@ -55,16 +55,16 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """What a request for compaction did, and how large the session is now.
+    """The result of a request for compaction, and the size of the session now.
 
     The same for `preflight`, `hygiene`, `report_error`, `compact` and `request_compaction`.
-    Figures are counted, never expected or rounded.
+    Figures are counted, never predicted or rounded.
 
     Attributes:
-        status: How the request ended, or where it is now; `reason` says it in words.
-        trigger: What the pass was requested for; None where none was needed.
-        size: The session's next request and its limits now; `tokens`, `threshold`, `window`,
-            `fits` and `over_threshold` are read from it.
+        status: The state of the request; `reason` says it in words.
+        trigger: The trigger of the pass; None where none was needed.
+        size: The size of the session's next request and its limits now; `tokens`, `threshold`,
+            `window`, `fits` and `over_threshold` are read from it.
         messages_before: Rows of the live view before the first pass.
         messages_after: Rows of the live view after the last pass, or now.
         tokens_before: Stored tokens of the live view before the first pass.
@@ -75,11 +75,11 @@ class Compaction:
         outcome: The outcome of the last one, as `afterturn sessions show` lists it.
         error_class: The error of the last one.
         suppressed_by: The guard that suppresses the pass.
-        left_ms: How long a guard or a wait still lasts, 0 where no time is known.
-        job_id: The job that was waited for.
-        tokens_asked: Size of the request as it was asked about, for `preflight`.
-        kind: What kind of provider error was recognised, for `report_error`.
-        max_output: How many tokens of output to ask for, where the provider's error says so.
+        left_ms: Remaining time of a guard or a wait, 0 where unknown.
+        job_id: The job that the caller waited for.
+        tokens_asked: Size of the request before any pass, for `preflight`.
+        kind: The kind of the recognised provider error, for `report_error`.
+        max_output: Tokens of output to request, where the provider's error states them.
     """
 
     status: Status
@@ -105,35 +105,35 @@ class Compaction:
     def go(self) -> bool:
         """Whether the next request may be sent.
 
-        True below the limits, and also above them while the request fits the window and no pass is
-        to be waited for: a guard suppresses it, the job waits for longer, or no pass makes the
-        session smaller. False while a pass is due now or runs (ask again and wait), and where the
-        request does not fit the window, since the provider would only refuse it.
+        True below the limits, and also above them while the request fits the window and there is no
+        pass to wait for: a guard suppresses it, the job is postponed, or no pass makes the session
+        smaller. False while a pass is due or runs (repeat the call and wait), and where the request
+        does not fit the window, since the provider would refuse it.
         """
         return not self.size.over_limits or (self.status is not Status.PENDING and self.fits)
 
     @property
     def retry(self) -> bool:
-        """Whether to send the request again that the provider refused.
+        """Whether to repeat the request that the provider refused.
 
-        True when the view has become smaller, or when less output is all that is needed: load the
-        context anew, ask for at most `max_output` tokens where that is given, and send.
+        True when the view has become smaller, or when less output is enough: load the context
+        again, request at most `max_output` tokens, if given, and send.
         """
         return self.recognised and (self.smaller or self.max_output is not None)
 
     @property
     def recognised(self) -> bool:
-        """Whether a smaller session or less output answers the provider's error."""
+        """Whether a smaller session or less output solves the provider's error."""
         return self.kind is not None
 
     @property
     def pending(self) -> bool:
-        """Whether a pass is still to come, sooner or later."""
+        """Whether the pass is still to come."""
         return self.status in (Status.PENDING, Status.POSTPONED)
 
     @property
     def smaller(self) -> bool:
-        """Whether progress was made: fewer rows, or more than 5 % fewer tokens."""
+        """Whether the passes made progress: fewer rows, or more than 5 % fewer tokens."""
         return self.changed and (
             self.messages_after < self.messages_before
             or self.tokens_after < PROGRESS * self.tokens_before
@@ -141,7 +141,7 @@ class Compaction:
 
     @property
     def tokens(self) -> int:
-        """Tokens that the session's next request is estimated to hold now."""
+        """The estimated tokens of the session's next request."""
         return self.size.tokens
 
     @property
@@ -151,7 +151,7 @@ class Compaction:
 
     @property
     def window(self) -> int:
-        """Tokens that a request of the session may hold from now on."""
+        """Tokens that a request of the session may have from now on."""
         return self.size.window
 
     @property
@@ -161,7 +161,7 @@ class Compaction:
 
     @property
     def fits(self) -> bool:
-        """Whether the provider may be expected to take the next request as it is."""
+        """Whether the next request fits the window as it is."""
         return self.size.fits
 
     @property
@@ -184,7 +184,7 @@ class Compaction:
                 return _WORDS[status]
 
     def then(self, later: Compaction) -> Compaction:
-        """Combine two in a row: figures from the first to the last pass, the rest of the later."""
+        """Combine two results: figures of both, everything else of the later one."""
         if self.passes == 0:
             return later
         if later.passes == 0:
@@ -210,9 +210,9 @@ class Compaction:
 
 
 class CompressionStuck(AfterturnError, RuntimeError):
-    """A pass left 90 % of the session or more: it cannot be made smaller.
+    """A session that cannot be made smaller: a pass left 90 % of it or more.
 
-    The user needs a new session, which `sentence` says. What the pass did is stored, see
+    The user needs a new session; `sentence` says so. The result of the pass is stored, see
     `compaction`, and turns are stored as before. `tokens` is the session's size, `threshold` where
     compaction starts (None where the window leaves no room).
     """

@@ -1,4 +1,4 @@
-"""A session as a gateway holds it: get it or create it."""
+"""Sessions as gateways see them: get or create."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from workers.settings import CompressionSettings
 MAX_TITLE_CHARS = 100
 
 NOBODY = "nobody"
-"""The value that ends a session's being compacted by another system."""
+"""The value that ends the compaction of a session by another system."""
 
 _TRIES = 100
-"""Each one is lost only to a caller who took what both wanted, such as the same title."""
+"""Attempts to create a session. One fails only if another caller took the id, chat or title."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
     """An open session of one owner, as it was when it was opened.
 
-    `system_prompt` is the first one that the session was opened with, byte for byte, whatever
-    later processes pass: send it in front of `Context.messages`, so the provider's prompt cache
-    holds. `context_window` and `reserved_output` are in tokens, and so is `threshold`, where
-    compaction starts: None where the window leaves no room for a conversation. With
-    `server_threshold`, None unless OpenAI compacts this session's model on its side, the gateway
-    tells OpenAI where to do so; it lies below ours.
+    `system_prompt` is the first one that the session was opened with, byte for byte, even if later
+    calls passed another: send it before `Context.messages`, so the provider's prompt cache stays
+    valid. `context_window` and `reserved_output` are in tokens, and so is `threshold`, at which
+    compaction starts: None where the window leaves no room for a conversation. The gateway sends
+    `server_threshold` to OpenAI where OpenAI compacts this session's model; it is below ours, and
+    None for other sessions.
     """
 
     key: int
@@ -62,9 +62,9 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class SessionRequest:
-    """What a gateway opens. The session is found by its id, else by source, chat and thread.
+    """A request to open a session, which is found by its id, else by source, chat and thread.
 
-    Of `model` and what follows, None leaves an existing session as it is; `model_config` is JSON.
+    From `model` on, None leaves an existing session unchanged; `model_config` is JSON.
     `managed_by` is one of `ManagedBy`, or `nobody`.
     """
 
@@ -84,7 +84,7 @@ class SessionRequest:
 def session_of(
     record: SessionRecord, system_prompt: str | None, settings: CompressionSettings
 ) -> Session:
-    """Return a stored session as a gateway is given it."""
+    """Return a stored session in the form for gateways."""
     try:
         threshold = session_threshold(record, settings)
     except NoUsableWindowError:
@@ -108,7 +108,10 @@ def session_of(
 
 
 def check_managed_by(managed_by: object) -> str | None:
-    """Check who else compacts a session; None leaves it as it is. Raises `RequestError`."""
+    """Check the name of the system that compacts a session. Raises `RequestError`.
+
+    None leaves it unchanged.
+    """
     known = [*ManagedBy, NOBODY]
     if managed_by is not None and managed_by not in known:
         names = ", ".join(known)
@@ -119,10 +122,10 @@ def check_managed_by(managed_by: object) -> str | None:
 def get_or_create(
     connection: Connection, database: Database, wanted: SessionRequest
 ) -> SessionRecord:
-    """Get the session, open and up to date, or create it, also while others do the same.
+    """Get the session, open and up to date, or create it. Safe against concurrent callers.
 
-    Raises `SessionClash` when its chat has another one open. The driver's IntegrityError means
-    the same of a session that had to be opened again.
+    Raises `SessionClash` when another session is open in its chat. The driver's IntegrityError
+    means the same for a session that was to be reopened.
     """
     for _ in range(_TRIES):
         found = _find(connection, wanted)
@@ -142,7 +145,7 @@ def get_or_create(
 def clean_title(text: str) -> str | None:
     """Return a title of at most 100 characters, None where nothing is left.
 
-    Control, zero-width and direction characters are taken out.
+    Control, zero-width and direction characters are removed.
     """
     visible = "".join(
         " " if c.isspace() else c for c in text if c.isspace() or unicodedata.category(c)[0] != "C"
@@ -153,7 +156,7 @@ def clean_title(text: str) -> str | None:
 def free_title(title: str, is_taken: Callable[[str], bool]) -> str:
     """Return `title`, with the lowest free number where it is taken.
 
-    Asks about a number of titles that grows with the logarithm of how many are taken.
+    Checks a number of titles that is logarithmic in the number of those taken.
     """
     if not is_taken(title):
         return title
@@ -192,7 +195,7 @@ def _open_in_chat(
 def _create(
     connection: Connection, database: Database, wanted: SessionRequest
 ) -> SessionRecord | None:
-    """Create it; None when another caller took its id, chat or title just now."""
+    """Create the session; None when another caller has just taken its id, chat or title."""
     return sessions.create(
         connection,
         database,
@@ -214,7 +217,7 @@ def _create(
 def _bring_up_to_date(
     connection: Connection, record: SessionRecord, wanted: SessionRequest
 ) -> SessionRecord:
-    """Take the end mark away and change model and window to what was given."""
+    """Reopen an ended session, and change model and window to the given values."""
     if record.ended_at is not None:
         record = sessions.reopen(connection, record.key)
     given = (wanted.model, wanted.model_config, wanted.context_window, wanted.reserved_output)
@@ -244,7 +247,7 @@ def _managed(
 
 
 def _free_title(connection: Connection, wanted: SessionRequest) -> str | None:
-    """Return the wanted title, with a number where the owner uses it already."""
+    """Return the wanted title, with a number where the owner already uses it."""
     title = clean_title(wanted.title) if wanted.title else None
     if title is None:
         return None
@@ -254,7 +257,7 @@ def _free_title(connection: Connection, wanted: SessionRequest) -> str | None:
 
 
 def _refuse_another_chat(found: SessionRecord, wanted: SessionRequest) -> None:
-    """Refuse to let two chats share a session, also by an id that both give."""
+    """Raise `SessionClash` if another chat has the session: two chats must not share one."""
     if wanted.chat_id is None or found.chat_id is None:
         return
     its = (found.source, found.chat_id, found.thread_id)
@@ -282,7 +285,7 @@ def _new_id() -> str:
 
 
 def _numbered(title: str, number: int) -> str:
-    """Return the title of the `number`-th session that wants it: the first has it as it is."""
+    """Return the title of the `number`-th session with it; the first has it unchanged."""
     if number == 1:
         return title
     mark = f" #{number}"

@@ -1,4 +1,4 @@
-"""Store a gateway's messages: rows, event and due job in one transaction."""
+"""Storing of a gateway's messages: rows, event and due job in one transaction."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Origins: TypeAlias = Mapping[int, Origin | str] | Sequence[Origin | str | None]
 
 
 class UsageError(InputError):
-    """A usage report cannot be read. Nothing of its turn was stored."""
+    """A usage report that cannot be read. Nothing of its turn was stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Usage:
     def of(cls, report: Usage | Mapping[str, Any] | None) -> Usage | None:
         """Read a report: one of these, or a mapping such as the `usage` of a chat completion.
 
-        Raises `UsageError` for a count that is no whole number from 0 up.
+        Raises `UsageError` for a count that is not a whole number from 0 up.
         """
         if report is None:
             return None
@@ -62,20 +62,19 @@ class Usage:
         return cls(**counts)
 
     def dump(self) -> str:
-        """Return JSON of what is known."""
+        """Return the known counts as JSON."""
         return json.dumps({k: v for k, v in asdict(self).items() if v is not None})
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What was stored of a gateway's messages.
+    """A record of the stored messages of a gateway.
 
-    `repeated` says that an earlier call with this event id had stored it.
-
-    `turn` is the number of the turn that was closed, None while it stays open. The rows are the
-    `rows` ones from `first_position` on. `copied_notes` are the positions of those with a tool call
-    in which the model wrote a note of ours instead of the text that it stands for: such a call is
-    not what it seems, and `Gateway.fetch_output` gives the text.
+    `repeated` says that an earlier call with this event id had stored them. `turn` is the number of
+    the turn that was closed, None while it stays open. The messages are the `rows` rows from
+    `first_position` on. `copied_notes` are the positions of those with a tool call in which the
+    model copied a note of ours instead of the text that it replaces: such a call is not what the
+    model meant, and `Gateway.fetch_output` returns the text.
     """
 
     session_id: str
@@ -89,10 +88,10 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class TurnDraft:
-    """Checked messages, and a digest by which a repetition of the same call is known.
+    """Checked messages, and a digest that identifies a repetition of the same call.
 
-    `copied` are the indexes of those with a tool call into which a note of ours was copied, in
-    the place of what it stands for.
+    `copied` are the indexes of those with a tool call into which a note of ours was copied instead
+    of the text that it replaces.
     """
 
     rows: list[Draft]
@@ -101,7 +100,7 @@ class TurnDraft:
 
     @property
     def tokens(self) -> int:
-        """The estimate of all rows together."""
+        """The estimated tokens of all rows."""
         return sum(draft.tokens for draft in self.rows)
 
 
@@ -126,7 +125,7 @@ def draft_turn(
 
 @dataclass(frozen=True, slots=True)
 class TurnWrite:
-    """What one call of a gateway stores."""
+    """The data that one call of a gateway stores."""
 
     event_id: str
     draft: TurnDraft
@@ -143,10 +142,10 @@ def store(
     notified: bool,
     carrier: Mapping[str, str],
 ) -> tuple[Receipt, DueJob | None] | None:
-    """Store it and enqueue the turn's job; None when there is no such session.
+    """Store the messages and enqueue the turn's job; return None without such a session.
 
     `carrier` is the trace context that the job continues. The driver's IntegrityError means that
-    the event's id was used before.
+    the event id was used before.
     """
     draft = write.draft
     record = sessions.count_appended(
@@ -180,7 +179,7 @@ def store(
             connection, record.key, draft.rows, first_position=first, at=record.active_at
         )
     due = None
-    # What was counted in the middle of a turn may be too much already.
+    # In the middle of a turn, the reported usage may already be too much.
     if write.closes_turn or write.usage is not None:
         due = jobs.enqueue(
             connection,
@@ -208,8 +207,8 @@ def store(
 def receipt_again(connection: Connection, record: SessionRecord, write: TurnWrite) -> Receipt:
     """Return the receipt of the call that stored this event first.
 
-    Raises `EventConflict` when other messages were stored under its id, and `StorageError` when
-    there is no such event, so that something else was contradicted.
+    Raises `EventConflict` when other messages were stored under its id, and `StorageError` without
+    such an event, which means that another constraint was violated.
     """
     stored = events.find(connection, record.key, write.event_id)
     if stored is None:
@@ -244,10 +243,10 @@ def log_stored(owner: str, receipt: Receipt, due: DueJob | None) -> None:
 
 
 def _sent_tokens(record: SessionRecord, draft: TurnDraft) -> int | None:
-    """Estimate the view that the last request of a call's rows was sent with.
+    """Estimate the tokens of the view in the last request before the rows of a call.
 
-    The answer and what follows it were not in it yet. Rows without an answer do not tell which
-    request is meant; without any rows, it is the last one.
+    It did not include the answer and the rows after it. Rows without an answer do not identify the
+    request; without any rows, it is the last one.
     """
     behind = 0
     for row in reversed(draft.rows):

@@ -1,4 +1,4 @@
-"""Take back turns, a compaction, or the short form of old tool output."""
+"""Undoing of turns, of a compaction, or of the short form of old tool output."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from workers.settings import CompressionSettings
 
 
 class RewindError(StorageError):
-    """The session has no such turn to go back to. Nothing was changed."""
+    """A request to take back a turn that the session does not have. Nothing was changed."""
 
 
 def rewind(
@@ -34,7 +34,7 @@ def rewind(
 ) -> Rewound:
     """Take back the last `turns` turns, or all from the one that starts at `to_position`.
 
-    The caller has locked the session's row. Raises `RewindError`.
+    The caller must have locked the session's row. Raises `RewindError`.
     """
     cut = _find_cut(connection, record, turns=turns, to_position=to_position)
     rewound = undo.rewind_to(connection, record.key, cut)
@@ -46,7 +46,7 @@ def rewind(
 def undo_newest(
     connection: Connection, database: Database, record: SessionRecord, *, actor: str
 ) -> Undone | None:
-    """Take back the newest compaction; None when there is none. The row is locked."""
+    """Take back the newest compaction; return None without one. Requires a locked row."""
     undone = undo.undo_newest(connection, database, record.key)
     if undone is not None:
         _audit(connection, database, record, AuditAction.UNDONE, undone, actor=actor)
@@ -62,7 +62,7 @@ def unprune(
     *,
     actor: str,
 ) -> Amount:
-    """Show old tool output in full again and return how much came back. The row is locked."""
+    """Show old tool output in full again and return its amount. Requires a locked row."""
     back = commit.unprune(connection, database, record, settings)
     if back.messages:
         _audit(connection, database, record, AuditAction.UNPRUNED, back, actor=actor)

@@ -1,4 +1,4 @@
-"""Wait for a job to finish: bounded, and without holding anything meanwhile."""
+"""Bounded waiting for a job, without an open transaction meanwhile."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ FIRST_PAUSE_SECONDS = 0.02
 LONGEST_PAUSE_SECONDS = 0.25
 
 _UNFINISHED = frozenset({Outcome.FAILED, Outcome.SUPPRESSED, Outcome.STALE, Outcome.PRUNED})
-"""Attempts after which the pass went on or starts again; `pruned` is the first layer of one."""
+"""Attempts after which the pass continues or starts again; `pruned` is the first step of one."""
 _SUMMARISED = frozenset({Outcome.COMPACTED, Outcome.PLACEHOLDER})
 
 
 class Deadline:
-    """How long a caller is willing to wait, over however many passes.
+    """The time until which a caller waits, over any number of passes.
 
-    `clock` returns seconds that never go back, `sleep` waits for so many of them. `granted` says
-    whether there was any time at all.
+    `clock` returns monotonic seconds, `sleep` waits for a number of them. `granted` says whether
+    there was any time at all.
     """
 
     def __init__(
@@ -45,11 +45,11 @@ class Deadline:
 
     @property
     def left(self) -> float:
-        """Seconds that are left, 0 when there are none."""
+        """The remaining seconds, at least 0."""
         return max(0.0, self._until - self._clock())
 
     def pause(self, seconds: float) -> bool:
-        """Sleep so long, or for what is left; False when nothing was left."""
+        """Sleep for `seconds` or the remaining time; return False when there was none."""
         left = self.left
         if left <= 0:
             return False
@@ -58,9 +58,9 @@ class Deadline:
 
 
 def poll(peek: Callable[[], T], is_over: Callable[[T], bool], deadline: Deadline) -> T:
-    """Peek, between ever longer pauses, until it is over or the deadline is; return the last value.
+    """Call `peek` at growing intervals until `is_over` or the deadline; return the last value.
 
-    `peek` is to be short and to hold nothing when it returns.
+    `peek` must be short and keep no transaction open.
     """
     pause = FIRST_PAUSE_SECONDS
     while True:
@@ -72,9 +72,9 @@ def poll(peek: Callable[[], T], is_over: Callable[[T], bool], deadline: Deadline
 
 @dataclass(frozen=True, slots=True)
 class JobSnapshot:
-    """A batch job and its attempts since it was requested, oldest first.
+    """A batch job and its attempts since the request, oldest first.
 
-    `job` is None when the job is not stored any more.
+    `job` is None when the job is no longer stored.
     """
 
     job: JobOverview | None
@@ -94,7 +94,7 @@ class JobSnapshot:
 
     @property
     def passes(self) -> int:
-        """How many attempts finished by themselves."""
+        """The number of attempts that ended the pass."""
         return sum(one.outcome not in _UNFINISHED for one in self.attempts)
 
     @property
@@ -112,20 +112,20 @@ class JobSnapshot:
 
     @property
     def left_ms(self) -> int:
-        """How long the job is not due yet."""
+        """Milliseconds until the job is due."""
         return self.job.left_ms if self.job is not None and self._is_open else 0
 
     def is_final(self, within_ms: float) -> bool:
-        """Return whether no later snapshot within so many milliseconds can tell more.
+        """Return whether no snapshot within the next `within_ms` can differ.
 
-        A job that waits after a pass that changed something waits for work of its own, such as
-        replacing a placeholder.
+        A job that waits after a pass that changed something waits for further work, such as the
+        replacement of a placeholder.
         """
         return not self._is_open or self.left_ms > within_ms or (self.changed and self.left_ms > 0)
 
     @property
     def status(self) -> Status:
-        """The status of the request that is answered now."""
+        """The status of the request."""
         if self.changed and (not self._is_open or self.left_ms):
             return Status.CHANGED
         if self._is_open:

@@ -1,6 +1,6 @@
 """The Celery application that beat runs: `celery -A schedules.app beat`.
 
-It only sends tasks by name, so it needs neither the database nor the tasks' code.
+It only sends tasks by name, so it needs neither the database nor the code of the tasks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What runs by the clock: the entries, beat's form of them, and a clock for where no beat runs."""
+"""The schedule: its entries, their form for beat, and a clock for processes without beat."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from workers.settings import ScheduleSettings
 log = logging.getLogger(__name__)
 
 TICK_SECONDS = 21_600.0
-"""After this time a tick that nobody took is dropped. Sender and receiver compare their own clocks
-there, so it has to be far longer than any two hosts' clocks differ."""
+"""Seconds after which a tick that no worker took is dropped. Sender and receiver each use their own
+clock for that, so it must be far longer than the difference of any two hosts' clocks."""
 
 STOP_SECONDS = 1.0
 
@@ -35,9 +35,9 @@ STOP_SECONDS = 1.0
 class Entry:
     """A task that runs once in every `seconds`, however many schedulers send it.
 
-    The `seconds` are those of the database's clock: the task takes each of them once
+    The intervals are those of the database's clock, and the task runs once in each
     (`storage.scheduling`). It is sent twice as often, since a tick that is sent every `seconds`
-    would now and then come twice in one of them and not at all in the next.
+    would sometimes arrive twice in one interval and not at all in the next.
     """
 
     name: str
@@ -73,7 +73,7 @@ def beat_schedule(settings: ScheduleSettings) -> dict[str, dict[str, Any]]:
             "task": entry.task,
             "schedule": entry.sent_every_seconds,
             "kwargs": entry.arguments,
-            # Ticks must not pile up without end while no worker runs.
+            # Ticks must not pile up while no worker runs.
             "options": {"queue": MAINTENANCE, "expires": TICK_SECONDS},
         }
         for entry in entries(settings)
@@ -81,10 +81,10 @@ def beat_schedule(settings: ScheduleSettings) -> dict[str, dict[str, Any]]:
 
 
 class Clock:
-    """A thread that sends every entry at its start and from then on, where no beat runs.
+    """A thread that sends every entry at its start and then regularly, where no beat runs.
 
-    It may run beside beats and other clocks: each tick is taken once. A broker that is away gets
-    the next tick.
+    It may run beside beats and other clocks: each tick is taken once. A tick that the broker does
+    not accept is not sent again; the next one follows.
     """
 
     def __init__(self, app: Celery, settings: ScheduleSettings) -> None:
@@ -94,11 +94,11 @@ class Clock:
         self._thread = Thread(target=self._run, name="afterturn-clock", daemon=True)
 
     def start(self) -> None:
-        """Begin to tick."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End, without waiting for a broker that hangs. May be called before `start`."""
+        """End the thread, without waiting for a broker that hangs. May be called before `start`."""
         self._ended.set()
         if self._thread.ident is not None:
             self._thread.join(STOP_SECONDS)
@@ -125,5 +125,5 @@ class Clock:
         except (OperationalError, OSError) as error:
             log.debug("tick of %s not sent (%s)", entry.name, type(error).__name__)
         except Exception:
-            # The schedule outlives whatever a broker's driver raises.
+            # The schedule survives every error of a broker's driver.
             log.exception("tick of %s not sent", entry.name)

@@ -1,7 +1,7 @@
 """The Celery application of a deployment: `celery -A tasks.app worker`, `… flower`,
 `… inspect ping`.
 
-Made from the configuration file and the environment, once, when this module is imported.
+Built once, when this module is imported, from the configuration file and the environment.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The Celery application with its table of tasks, and the context that they run with."""
+"""The Celery application with its table of tasks, and the context in which they run."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ from workers.summariser.gate import SharedGate
 
 
 def make_app(broker_url: str | None, context: ContextSource) -> Celery:
-    """Make an application whose tasks run with `context()`; None is the transport within one
-    process."""
+    """Make an application whose tasks run with `context()`.
+
+    A `broker_url` of None means the transport within one process.
+    """
     app = Celery("afterturn", set_as_current=False)
     app.conf.update(celery_settings(broker_url))
     for name in TASK_OF_KIND.values():
@@ -37,7 +39,7 @@ def make_app(broker_url: str | None, context: ContextSource) -> Celery:
 
 
 def _declare(app: Celery, name: str, run: Callable[..., str]) -> None:
-    # A shared task would be given to every later application too, in place of its own.
+    # A shared task would replace that of every later application too.
     app.task(name=name, shared=False, throws=(StorageError,))(run)
 
 
@@ -56,8 +58,11 @@ def _maintenance_task(app: Celery, context: ContextSource, name: str) -> Callabl
 
 
 class ProcessContext:
-    """Source of the process's context, which is made at its first use and again after a fork: a
-    forked process must not share its parent's connections."""
+    """Source of the process's context.
+
+    It is made at its first use, and again after a fork: a forked process must not share its
+    parent's connections.
+    """
 
     def __init__(self, settings: SettingsSource, stopping: StopFlag | None = None) -> None:
         self._settings = settings
@@ -72,7 +77,7 @@ class ProcessContext:
             return self._made[1]
 
     def close(self) -> None:
-        """Close what this process has opened."""
+        """Close the clients and connections that this process has opened."""
         with self._lock:
             if self._made is not None and self._made[0] == os.getpid():
                 self._made[1].summariser.close()
@@ -94,8 +99,10 @@ class ProcessContext:
 
 
 def _limited(database: Database) -> Database:
-    """Return the database with a limit on concurrent use that fits its round-trip time: threads
-    use one that is near one after the other."""
+    """Return the database with a limit on concurrent use that fits its round-trip time.
+
+    Threads use a nearby database one after the other.
+    """
     try:
         width = width_for(database.way_seconds())
     except BaseException:

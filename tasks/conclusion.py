@@ -16,25 +16,26 @@ from workers.runtime.jobs import Crashed, NotClaimed, Worked, work_next
 from workers.runtime.pass_context import PassResult
 
 ContextSource: TypeAlias = Callable[[], WorkerContext]
-"""Returns what the jobs of this process work with."""
+"""Returns the context of the jobs of this process."""
 
 
 class JobDead(Exception):
-    """The job failed at every attempt and is dead. See it with `afterturn dead list`; its session
-    goes on with the next turn."""
+    """A job that failed at every attempt and is dead.
+
+    `afterturn dead list` shows it; its session goes on with the next turn.
+    """
 
 
 class TryFailed(Exception):
-    """The try failed and the job waits for its next one. Says of which session, why, and when."""
+    """A failed try of a job that will be retried; the text names session, reason and delay."""
 
 
 def work_and_conclude(app: Celery, worker_context: WorkerContext, job_id: int) -> str:
-    """Work a job, notify workers of what is due next, push its signals, and return in a few words
-    what was done.
+    """Run a job, notify workers of due jobs, publish its signals, and return a short summary.
 
     A try that will be repeated ends as RETRY: the exception is raised, but no message is sent,
-    for the row waits by its `run_at`. A dead job ends as FAILURE. The notification was for a job of
-    one session; where another owner was next, the words name the session that was worked.
+    since the row waits by its `run_at`. A dead job ends as FAILURE. The message names a job of one
+    session; where it was another owner's turn, the summary names the session that was processed.
     """
     match work_next(worker_context, job_id):
         case NotClaimed():
@@ -58,7 +59,7 @@ def work_and_conclude(app: Celery, worker_context: WorkerContext, job_id: int) -
 def _retry(session: str, reason: str, delay_ms: int) -> Retry:
     seconds = delay_ms / 1000
     text = f"session {session}: {reason}; again in {seconds:.0f} s"
-    # The time is for display only; the row's `run_at`, by the database's clock, is what counts.
+    # The time is for display only; the row's `run_at`, by the database's clock, decides.
     # Flower shows the exception that caused a retry, and nothing of the retry itself.
     return Retry(text, exc=TryFailed(text), when=datetime.now(UTC) + timedelta(seconds=seconds))
 

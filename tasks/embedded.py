@@ -1,4 +1,4 @@
-"""A worker with its reconciler within one process: no broker and no other program is needed."""
+"""A worker with its reconciler within one process, without a broker or another program."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 START_SECONDS = 30.0
 
 GIVE_UP_SECONDS = 7.0
-"""Longer than one try to reach a broker: a worker that never got ready must not start later."""
+"""Longer than one try to reach a broker, so that a worker that was given up cannot start later."""
 
 
 class EmbeddedWorker:
@@ -33,8 +33,8 @@ class EmbeddedWorker:
 
     It consumes from the configured broker, or from the transport within the process where there
     is none. Either way it polls the jobs table every `worker.poll_seconds`, so gateways in other
-    processes need not notify it, and once at its start it recovers orphans. What runs by the clock
-    is for others to send (`schedules.schedule.Clock`).
+    processes need not notify it, and once at its start it recovers orphans. Scheduled tasks are
+    sent by others (`schedules.schedule.Clock`).
     """
 
     def __init__(self, settings: SettingsSource, *, queues: Sequence[str] = QUEUES) -> None:
@@ -70,7 +70,7 @@ class EmbeddedWorker:
         return self._context()
 
     def start(self) -> None:
-        """Begin to work; returns when the worker is ready.
+        """Start the threads; return when the worker is ready.
 
         Raises:
             StorageError: the database cannot be used.
@@ -89,8 +89,8 @@ class EmbeddedWorker:
             )
 
     def wait(self) -> None:
-        """Wait until the worker ends. By itself it does so only if something is badly wrong."""
-        # Not by joining the thread: a join that a signal interrupts takes it for ended.
+        """Wait until the worker ends, which without `stop` happens only after a serious error."""
+        # Not by joining the thread: after a join that a signal interrupts it counts as ended.
         self._gone.wait()
 
     def stop(self, seconds: float | None = None) -> None:
@@ -99,14 +99,14 @@ class EmbeddedWorker:
             return
         self._ended.set()
         self._stopping.set()
-        # Celery's way to ask the worker of this process for a warm shutdown.
+        # Requests a warm shutdown of the worker of this process.
         setattr(state, "should_stop", 0)  # noqa: B010 - its stubs know it as None only
         self._wake_consumer()
         for thread in self._threads:
             if thread.ident is not None:
                 thread.join(seconds)
         if not any(thread.is_alive() for thread in self._threads):
-            # The next worker of this process must not stop; one that still ends has to see it.
+            # The next worker of this process must not see the flag; one that still ends must.
             state.should_stop = None
         self._context.close()
         self.app.close()
@@ -142,5 +142,5 @@ class EmbeddedWorker:
             except StorageError as error:
                 log.warning("the jobs table cannot be read now: %s", error)
             except Exception:
-                # Without this poll no job runs any more, so it outlives whatever happens.
+                # Without this poll no job would run any more, so it survives every error.
                 log.exception("polling the jobs table failed")

@@ -1,4 +1,4 @@
-"""A Celery worker's life: its start, a broker that goes away, and its stop."""
+"""The lifecycle of a Celery worker: its start, a lost broker, and its stop."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _TRANSPORTS = "kombu.transport."
 
 
 class StartScan:
-    """A scan for due work when the worker of an application starts, so that whatever happened while
-    no worker ran is found at once.
+    """A scan for due work when the worker of an application starts.
 
-    It runs once, in the background. Where jobs run in processes of a pool, the first of them
-    scans: the process that forks them must not open the database.
+    It finds at once what became due while no worker ran. It runs once, in the background. Where
+    jobs run in processes of a pool, the first of them scans: the process that forks them must not
+    open the database.
     """
 
     def __init__(self, app: Celery, context: ContextSource) -> None:
@@ -42,7 +42,7 @@ class StartScan:
         signals.worker_process_init.connect(self._on_process_start)
 
     def close(self) -> None:
-        """Scan no more."""
+        """Disconnect from Celery's signals."""
         signals.worker_ready.disconnect(self._on_ready)
         signals.worker_process_init.disconnect(self._on_process_start)
 
@@ -56,7 +56,7 @@ class StartScan:
             self._start()
 
     def _start(self) -> None:
-        # Not in this thread: a worker takes no job before its receivers are done.
+        # Not in this thread: a worker takes no job before its receivers have returned.
         Thread(target=self._scan, name="afterturn-start-scan", daemon=True).start()
 
     def _scan(self) -> None:
@@ -71,12 +71,10 @@ class StartScan:
 
 
 class StopFlag:
-    """A flag that is set when Celery begins a shutdown of this process, and that the processes of
-    its pool see too.
+    """A flag that is set when Celery shuts this process down, visible to the processes of its pool.
 
-    Celery notifies its main process alone. What that writes lies in memory which the processes of
-    a pool, forked from it, share; its time is that of the host's monotonic clock, which is the
-    same for all of them.
+    Celery notifies only its main process. The flag is in memory that the forked processes of the
+    pool share; it holds the time by the host's monotonic clock, which is the same for all of them.
     """
 
     def __init__(self) -> None:
@@ -93,7 +91,7 @@ class StopFlag:
         return since > 0 and time.monotonic() - since >= seconds
 
     def set(self) -> None:
-        """Stop without Celery, as the embedded worker does."""
+        """Set the flag without Celery, as the embedded worker does."""
         if not self():
             _TIME.pack_into(self._since, 0, time.monotonic())
 
@@ -108,10 +106,10 @@ class StopFlag:
 class Consumer(CeleryConsumer):
     """Celery's consumer, except that no error of a lost connection ends the worker.
 
-    When Redis goes away twice in short order, kombu may fail with an AttributeError as it puts
-    received messages back, and later when an earlier job ends and its message is acknowledged;
-    Celery 5.7 takes everything but a connection error as a reason to exit. Nothing depends on
-    either: a message is only a notification.
+    When Redis is lost twice in quick succession, kombu may raise an AttributeError while it puts
+    received messages back, and again when an earlier job ends and its message is acknowledged;
+    Celery 5.7 exits on everything but a connection error. Nothing depends on either, since a
+    message is only a notification.
     """
 
     loop: Callable[..., Any]
@@ -124,14 +122,13 @@ class Consumer(CeleryConsumer):
         """Clean up after a lost connection; a failure to do so is logged."""
         try:
             return super().on_connection_error_after_connected(exc)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the worker connects again
+        except Exception as error:  # noqa: BLE001 - the worker connects again in any case
             log.warning("a lost connection could not be closed (%s)", type(error).__name__)
             return None
 
 
 def outliving(loop: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap the event loop `loop` so that using a connection that kombu has half forgotten raises
-    `ConnectionResetError`."""
+    """Wrap the event loop `loop` so that an AttributeError of a transport is a lost connection."""
 
     def run(*args: Any) -> Any:
         try:
@@ -145,7 +142,7 @@ def outliving(loop: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_of_transport(error: AttributeError) -> bool:
-    """Return whether it was raised in one of kombu's transports."""
+    """Return whether `error` was raised in one of kombu's transports."""
     at = error.__traceback__
     while at is not None and at.tb_next is not None:
         at = at.tb_next

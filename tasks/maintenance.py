@@ -1,4 +1,4 @@
-"""Maintenance tasks: what the schedule runs, each at most once per tick."""
+"""Maintenance tasks of the schedule, each run at most once per tick."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ log = logging.getLogger(__name__)
 
 
 def tick(app: Celery, context: WorkerContext, name: str, every_seconds: float | None) -> str:
-    """Run the maintenance task `name`, unless somebody has done so within this tick of the
-    schedule, and return how much was found, in words.
+    """Run the maintenance task `name` and return how much it found, in words.
 
-    Without `every_seconds` it runs in any case. While queue `maintenance` is paused only lost
-    notifications are looked for: what runs must come to its end even if its worker is gone.
+    Does nothing if a worker has run it within this tick of the schedule; without `every_seconds` it
+    always runs. While queue `maintenance` is paused only lost notifications are searched for: a job
+    that runs must finish even if its worker is lost.
     """
     with context.database.read() as connection:
         if name != RECONCILE and queue_states.is_paused(connection, MAINTENANCE):

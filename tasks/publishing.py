@@ -1,7 +1,7 @@
-"""Publish at the broker: notifications of due jobs, and signals for gateways that listen.
+"""Publishing at the broker: notifications of due jobs, and signals for gateways that listen.
 
-Neither carries text of a conversation, and either may be lost: jobs and signals are rows, which
-the reconciler and the gateways find by themselves.
+Neither contains text of a conversation, and either may be lost: jobs and signals are rows, which
+the reconciler and the gateways find anyway.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ log = logging.getLogger(__name__)
 
 
 def notify(app: Celery, due: Iterable[DueJob], *, level: int = logging.WARNING) -> int:
-    """Publish a short message per job and return how many went out.
+    """Publish a short message per job and return how many were sent.
 
-    A broker that is away is no error, only a line in the log at `level`: the reconciler notifies
-    again.
+    An unreachable broker is not an error, only a line in the log at `level`: the reconciler
+    notifies again.
     """
     published = 0
     for job in due:
@@ -49,16 +49,16 @@ def notify(app: Celery, due: Iterable[DueJob], *, level: int = logging.WARNING) 
 
 
 def publish_signals(broker_url: str | None, signals: Iterable[Signal]) -> int:
-    """Publish a message per signal that is not quiet and return how many went out.
+    """Publish a message per signal that is not quiet and return how many were sent.
 
-    Does nothing where the broker is no Redis. Never raises: one that is away is a line in the log.
+    Does nothing where the broker is not Redis. Never raises: errors are logged.
     """
     loud = [signal for signal in signals if not signal.quiet]
     if not loud or broker_url is None or not is_redis(broker_url):
         return 0
     published = 0
     try:
-        # Only who publishes over Redis pays for its driver.
+        # Only processes that publish over Redis load its driver.
         import redis  # noqa: PLC0415
 
         with redis.Redis.from_url(broker_url, **PUBLISH_SETTINGS) as client:
@@ -66,6 +66,6 @@ def publish_signals(broker_url: str | None, signals: Iterable[Signal]) -> int:
                 channel = signal_channel(signal.owner).encode("utf-8", "surrogatepass")
                 client.publish(channel, to_json(signal))
                 published += 1
-    except Exception as error:  # noqa: BLE001 - the job is done, whatever a driver raises
+    except Exception as error:  # noqa: BLE001 - the job is done, no driver error may change that
         log.warning("signals not published (%s); gateways find them", type(error).__name__)
     return published

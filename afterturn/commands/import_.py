@@ -16,8 +16,8 @@ from afterturn.render.console import Output
 from afterturn.render.fields import NUMBER, Field, Fields, document, documents, lines, show_table
 from afterturn.render.progress import show_progress
 from afterturn.render.words import count, number
-from producers.importing import Account, Fate, ImportRefused, Progress, Terms, import_file
-from producers.importing.source import Problem
+from producers.importing import Account, Fate, ImportProgress, ImportRefused, Terms, import_file
+from producers.importing.source import ImportProblem
 
 _FATES: dict[Fate, str] = {
     Fate.LIVE: "stored, live",
@@ -58,7 +58,7 @@ IMPORTED: Fields[Account] = (
     Field("problems_not_named", None, lambda one: one.unnamed),
 )  # fmt: skip
 
-PROBLEM: Fields[Problem] = (
+PROBLEM: Fields[ImportProblem] = (
     Field("place", "where", lambda one: one.place),
     Field("problem", "what is wrong", lambda one: one.problem),
 )
@@ -127,7 +127,7 @@ def import_(
         raise typer.Exit(Exit.FAILED)
 
 
-def _each(output: Output, files: Sequence[Path]) -> Iterator[tuple[Path, Progress]]:
+def _each(output: Output, files: Sequence[Path]) -> Iterator[tuple[Path, ImportProgress]]:
     """Yield every file, with what shows its progress."""
     for path in files:
         if not path.is_file():

@@ -1,17 +1,17 @@
-"""Import sessions from elsewhere: chat transcripts, and what Hermes Agent has stored."""
+"""Import of sessions from elsewhere: chat transcripts, and the sessions of Hermes Agent."""
 
 from producers.importing.admission import Terms
-from producers.importing.run import Progress, import_file
-from producers.importing.source import Account, Fate, ImportRefused, Problem
+from producers.importing.run import ImportProgress, import_file
+from producers.importing.source import Account, Fate, ImportProblem, ImportRefused
 from producers.importing.transcripts import Format, recognise
 
 __all__ = [
     "Account",
     "Fate",
     "Format",
+    "ImportProblem",
+    "ImportProgress",
     "ImportRefused",
-    "Problem",
-    "Progress",
     "Terms",
     "import_file",
     "recognise",

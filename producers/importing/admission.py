@@ -1,4 +1,4 @@
-"""Store a session that comes from elsewhere: all of it in one transaction, or nothing."""
+"""Storing of an imported session: all of it in one transaction, or nothing."""
 
 from __future__ import annotations
 
@@ -28,9 +28,12 @@ from workers.conversation.messages import MessageError
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """How sessions are brought in. `source` and `model` go before what a session says itself;
-    `undated_ms` is the time of one that tells none. With `skip_bad` rows that cannot be stored
-    are left out and named; else the first of them ends the import."""
+    """The options of an import.
+
+    `source` and `model` take precedence over those of a session; `undated_ms` is the time of a
+    session without one. With `skip_bad`, rows that cannot be stored are left out and reported;
+    otherwise the first of them ends the import.
+    """
 
     owner: str
     actor: str
@@ -46,14 +49,14 @@ class Admitted(StrEnum):
 
     NEW = "new"
     GROWN = "grown"
-    """Stored before, and rows were added at the source since."""
+    """Imported before, and rows were added at the source since."""
     UNCHANGED = "unchanged"
     CLASH = "clash"
-    """A session of that id is here that was not imported, or the source's rows are others now."""
+    """A session with that id was not imported, or the source's rows have changed since."""
 
 
 class BadRowError(AfterturnError, ValueError):
-    """A row cannot be stored, and such are not to be skipped. Nothing of its session was stored."""
+    """A row that cannot be stored and must not be skipped. Nothing of its session was stored."""
 
     def __init__(self, place: str, problem: str) -> None:
         super().__init__(f"{place}: {problem}")
@@ -66,7 +69,7 @@ Drafted = Sequence[tuple[SourceRow, Draft]]
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """One session, and the transaction that it is stored in."""
+    """A session and the transaction in which it is stored."""
 
     connection: Connection
     database: Database
@@ -76,7 +79,7 @@ class _Case:
 
 
 def admit(database: Database, found: SourceSession, terms: Terms, account: Account) -> Admitted:
-    """Store `found`, or what is new of it, and count every row in. Raises `BadRowError`."""
+    """Store `found`, or its new rows, and count every row in `account`. Raises `BadRowError`."""
     prompt, rows = _take_prompt(found)
     good, bad = _draft(found, rows, terms)
     try:
@@ -89,7 +92,7 @@ def admit(database: Database, found: SourceSession, terms: Terms, account: Accou
         if record is not None:
             _store_new(case, record, good)
             result = Admitted.NEW
-            _note_prompt(connection, record.key, found, prompt, account)
+            _store_prompt(connection, record.key, found, prompt, account)
         else:
             result = _store_more(case, good)
             if prompt is not None and prompt != found.system_prompt:
@@ -105,7 +108,7 @@ def admit(database: Database, found: SourceSession, terms: Terms, account: Accou
 
 
 def _take_prompt(found: SourceSession) -> tuple[str | None, Sequence[SourceRow]]:
-    """Return the system prompt and the rows without it: gateways put it in front themselves."""
+    """Return the system prompt and the rows without it, since gateways send it themselves."""
     if found.system_prompt is None and found.rows:
         message = found.rows[0].message
         if isinstance(message, dict) and message.get("role") == "system":
@@ -115,7 +118,7 @@ def _take_prompt(found: SourceSession) -> tuple[str | None, Sequence[SourceRow]]
     return found.system_prompt, found.rows
 
 
-def _note_prompt(
+def _store_prompt(
     connection: Connection, key: int, found: SourceSession, prompt: str | None, account: Account
 ) -> None:
     if prompt is None:
@@ -136,7 +139,7 @@ def _draft(
         try:
             draft = draft_turn([row.message], origins, closes_turn=True).rows[0]
         except MessageError as error:
-            # It names a list of one.
+            # Its text names a list of one message.
             problem = str(error).removeprefix("messages[0].")
             if not terms.skip_bad:
                 raise BadRowError(place, problem) from None
@@ -151,7 +154,7 @@ def _create(
 ) -> SessionRecord | None:
     """Create the session; None where the id is taken.
 
-    A chat that another session has open stays with that one.
+    A chat in which another session is open stays with that one.
     """
     owner = terms.owner
     if sessions.find(connection, owner=owner, session_id=found.id) is not None:
@@ -172,7 +175,7 @@ def _create(
         "owner": owner,
         "id": found.id,
         "source": source,
-        # One that has ended gives its chat away at once.
+        # An ended session must not occupy its chat.
         "chat_id": chat if found.ended_at is None else None,
         "thread_id": found.thread_id if chat is not None and found.ended_at is None else "",
         "title": title,
@@ -258,8 +261,7 @@ def _store_more(case: _Case, good: Drafted) -> Admitted:
 
 
 def _finish(case: _Case, key: int, placed: Sequence[Placed], rows: Sequence[SourceRow]) -> None:
-    """Note the event, how far the source was read, and who did it. `rows` are all that are stored
-    now."""
+    """Record the event, how far the source was read, and the actor. `rows` are all stored rows."""
     connection, found = case.connection, case.found
     state = digest(rows)
     now = sessions.fetch(connection, key)
@@ -290,7 +292,7 @@ def _finish(case: _Case, key: int, placed: Sequence[Placed], rows: Sequence[Sour
 
 
 def digest(rows: Sequence[SourceRow]) -> str:
-    """Hash rows and their order, not their flags, which change at the source."""
+    """Return a hash of the rows in order, without their flags, which change at the source."""
     whole = hashlib.sha256()
     for row in rows:
         whole.update(json.dumps(row.message, separators=(",", ":")).encode())

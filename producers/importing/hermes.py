@@ -1,9 +1,9 @@
-"""Read sessions of Hermes Agent: rows as it stores and exports them, and its `state.db`.
+"""Reading of sessions of Hermes Agent: exported rows, and its `state.db`.
 
-A compaction there writes the whole live view anew and marks what was there before as archived, so
-a message that stays live for k compactions is stored k + 1 times, once live. Rows that a user took
-back are neither live nor archived, and so are, in newer versions, originals of which a live copy
-exists. Hermes Agent may run meanwhile: nothing is written to its file.
+A compaction there writes the whole live view again and marks the old rows as archived, so a message
+that stays live for k compactions is stored k + 1 times, once live. Rows that a user took back are
+neither live nor archived, and in newer versions neither are originals with a live copy. Hermes
+Agent may run meanwhile: nothing is written to its file.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _KEPT = (
     "codex_reasoning_items",
     "codex_message_items",
 )
-"""What a provider wants back as it was."""
+"""Fields that a provider requires back unchanged."""
 
 _JSON_FIELDS = frozenset({"reasoning_details", "codex_reasoning_items", "codex_message_items"})
 
@@ -76,21 +76,21 @@ def hermes_session(
 
 
 def text_of(facts: Mapping[str, Any], name: str) -> str | None:
-    """Return a text that is not blank, None for anything else."""
+    """Return a non-blank text, None for anything else."""
     value = facts.get(name)
     return value if isinstance(value, str) and value.strip() else None
 
 
 def at_ms(seconds: Any) -> int | None:
-    """Convert a time in seconds since 1970 to milliseconds; None for what is no time."""
+    """Convert a time in seconds since 1970 to milliseconds; None for anything else."""
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         return None
-    # What is not between 2001 and 2100 was never a time.
+    # A number that is not between 2001 and 2100 is not a time.
     return int(seconds * 1000) if 1e9 <= seconds <= 4.1e9 else None
 
 
 class StateFile:
-    """The sessions of a file. Each is read in one short transaction, so Hermes Agent goes on."""
+    """The sessions of a file. Each is read in one short transaction, so Hermes Agent can run on."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self._path = path
@@ -102,7 +102,7 @@ class StateFile:
         self._has_prompts = bool(self._columns("system_prompts"))
 
     def ids(self) -> list[str]:
-        """Return the ids of all sessions, those that began first in front."""
+        """Return the ids of all sessions, those that started first in front."""
         dated = "started_at" in self._sessions
         return [row[0] for row in self._rows(_BY_START if dated else _BY_ID)]
 
@@ -142,11 +142,11 @@ class StateFile:
 
 @contextmanager
 def open_state(path: Path) -> Iterator[StateFile]:
-    """Open a `state.db` for reading. Raises `ImportRefused` where it is none."""
+    """Open a `state.db` for reading. Raises `ImportRefused` for any other file."""
     connection = _connect(path)
     try:
         connection.row_factory = sqlite3.Row
-        # Text that is no UTF-8 must not end the import of all the others.
+        # Text that is not UTF-8 must not end the import of other sessions.
         connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
         yield StateFile(path, connection)
     finally:
@@ -163,7 +163,7 @@ def _connect(path: Path) -> sqlite3.Connection:
             connection.close()
             if Path(f"{path}-wal").exists():
                 raise
-            # No log may be made here: the file is whole as it stands, and no process has it open.
+            # No write-ahead log can be made here, but the file is complete and not open elsewhere.
             connection = sqlite3.connect(f"{address}&immutable=1", uri=True, isolation_level=None)
             connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     except sqlite3.Error as error:
@@ -173,7 +173,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 @dataclass(frozen=True, slots=True)
 class _Lineage:
-    """What a session's rows come to. `left_out` counts the others by their fate."""
+    """The rows and summaries of a session. `left_out` counts the other rows by their fate."""
 
     rows: tuple[SourceRow, ...]
     summaries: tuple[SourceSummary, ...]
@@ -196,8 +196,10 @@ class _Original:
 
 
 def _trace(rows: Sequence[Mapping[str, Any]]) -> _Lineage:
-    """Read a session's rows, in order of their ids. Rows without flags are live, as exports hold
-    only such."""
+    """Read a session's rows, in order of their ids.
+
+    Rows without flags are live, since exports contain only live ones.
+    """
     originals: dict[str, _Original] = {}
     by_time: dict[tuple[Any, Any], _Original] = {}
     shown: list[tuple[int, Shown]] = []
@@ -218,7 +220,7 @@ def _trace(rows: Sequence[Mapping[str, Any]]) -> _Lineage:
                 continue
             host = by_time.get(moment) if row.get("timestamp") is not None else None
             if host is not None:
-                # The row into which it was written is stored unmixed.
+                # The row into which it was written is also stored by itself.
                 host.live = True
                 shown.append((number, summary))
                 continue
@@ -226,7 +228,7 @@ def _trace(rows: Sequence[Mapping[str, Any]]) -> _Lineage:
         if original is None:
             original = _Original(number, message, at_ms(row.get("timestamp")))
             if summary is not None:
-                # Nobody knows its request any more, and no person wrote the whole of it.
+                # Its request is lost, and no person wrote the whole of it.
                 original.origin = Origin.RUNTIME if message["role"] == "user" else None
             originals[key] = original
             by_time.setdefault(moment, original)
@@ -259,7 +261,7 @@ def _lineage_of(
 def _placed(
     rows: Sequence[SourceRow], shown: Sequence[tuple[int, Shown]]
 ) -> tuple[SourceSummary, ...]:
-    """Behind the last row that they cover, else where they stand."""
+    """Place summaries after the last row that they cover, else where they are."""
     archived = [place for place, row in enumerate(rows) if row.state is State.ARCHIVED]
     return tuple(
         SourceSummary(
@@ -271,9 +273,9 @@ def _placed(
 
 
 def _identity(message: Mapping[str, Any], row: Mapping[str, Any]) -> str:
-    """Return what copies of a message have in common.
+    """Return a key that copies of a message share.
 
-    The text of tool rows and of calls may have been shortened in later ones.
+    Later copies may have shortened text of tool rows and of calls.
     """
     moment = row.get("timestamp")
     calls = message.get("tool_calls")
@@ -284,7 +286,7 @@ def _identity(message: Mapping[str, Any], row: Mapping[str, Any]) -> str:
     if moment is not None and message["role"] == "tool" and message.get("tool_call_id"):
         text = None
     if moment is None:
-        # Without a time nothing tells a copy from a repetition.
+        # Without a time a copy cannot be distinguished from a repetition.
         return f"#{row.get('id')}/{id(row)}"
     return json.dumps([message["role"], moment, message.get("tool_call_id"), ids, text])
 
@@ -299,9 +301,9 @@ def _last(rows: Sequence[SourceRow]) -> int | None:
 
 
 def _chat_message(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the message of a row: content that is a list there comes as one, tool calls as JSON.
+    """Return the message of a row, with content parts and tool calls decoded.
 
-    What cannot be read is left as it is, for `workers.conversation.messages.check` to name.
+    Unreadable values stay as they are, so that `workers.conversation.messages.check` reports them.
     """
     message: dict[str, Any] = {"role": row.get("role"), "content": _content(row.get("content"))}
     calls = _decoded(row.get("tool_calls"))

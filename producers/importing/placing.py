@@ -1,4 +1,4 @@
-"""Where the rows of an imported session stand, and its summary among them."""
+"""Positions of the rows of an imported session, and of its summary among them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from workers.conversation.tokens import estimate_text
 from workers.redaction import redact
 
 IMPORTED = "imported"
-"""Template and model of a summary that came with its session."""
+"""Template and model of an imported summary."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A row with its draft and the position that it gets."""
+    """A row with its draft and its position."""
 
     row: SourceRow
     draft: Draft
@@ -34,8 +34,11 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The rows of a session in order. `hole` is a position that stays free for a summary whose
-    originals did not come along; `covered` says that archived rows stay so, under a summary."""
+    """The rows of a session in order.
+
+    `hole` is a position that stays free for a summary whose originals are missing; `covered` says
+    that archived rows stay archived, under a summary.
+    """
 
     placed: tuple[Placed, ...]
     hole: int | None = None
@@ -43,7 +46,7 @@ class Layout:
 
     @property
     def archived(self) -> list[int]:
-        """Positions of what the summary absorbs."""
+        """The positions of the rows that the summary absorbs."""
         if not self.covered:
             return []
         return [one.position for one in self.placed if one.row.state is State.ARCHIVED]
@@ -60,7 +63,7 @@ class Layout:
 
 
 def lay_out(found: SourceSession, good: Sequence[tuple[SourceRow, Draft]]) -> Layout:
-    """Give every row that can be stored its position."""
+    """Assign a position to every row that can be stored."""
     covered = bool(found.summaries) and any(row.state is State.ARCHIVED for row, _ in good)
     hole = None
     if found.summaries and not covered:
@@ -74,7 +77,7 @@ def lay_out(found: SourceSession, good: Sequence[tuple[SourceRow, Draft]]) -> La
 
 
 def append(connection: Connection, key: int, placed: Sequence[Placed], at: int) -> None:
-    """Store rows where they stand; `at` is the time of those that tell none."""
+    """Store rows at their positions; `at` is the time of rows without one."""
     for _, run in groupby(enumerate(placed), lambda pair: pair[1].position - pair[0]):
         part = [one for _, one in run]
         messages.append(
@@ -89,7 +92,7 @@ def append(connection: Connection, key: int, placed: Sequence[Placed], at: int) 
 def store_summary(
     connection: Connection, database: Database, key: int, found: SourceSession, layout: Layout
 ) -> int:
-    """Store one batch summary of all that are shown there, in the place of what is archived.
+    """Store all summaries of the session as one batch summary that covers the archived rows.
 
     Returns the tokens of its marker.
     """

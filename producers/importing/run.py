@@ -1,4 +1,4 @@
-"""Import a file, session by session. It may be broken off anywhere and called again."""
+"""The import of a file, session by session. It may be interrupted anywhere and repeated."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from producers.importing.source import Account, BadRow, Fate, ImportRefused, Sou
 from producers.importing.transcripts import Format, read_lines, recognise
 from storage.engine import Database
 
-Progress = Callable[[int, int], None]
-"""Called with how much of a file is read, of how much: bytes of lines, sessions of a `state.db`."""
+ImportProgress = Callable[[int, int], None]
+"""Called with the amount that was read and the total: bytes of lines, sessions of a `state.db`."""
 
 AGAIN = "what was imported so far stays; correct it, or add --skip-bad, and call again"
 
 
 def import_file(
-    database: Database, path: Path, terms: Terms, account: Account, progress: Progress
+    database: Database, path: Path, terms: Terms, account: Account, progress: ImportProgress
 ) -> None:
-    """Bring in every session of a file and count every row in `account`.
+    """Import every session of a file and count every row in `account`.
 
-    Each session is stored whole, in a transaction of its own, once: what was imported before is
-    known again, and rows that were added since are added. Raises `ImportRefused` for the first
-    session or row that cannot be stored, unless `terms` say to skip such, and for a file that
+    Each session is stored whole, in a transaction of its own, and only once: rows that were
+    imported before are recognised, and only new ones are added. Raises `ImportRefused` for the
+    first session or row that cannot be stored, unless `terms` say to skip it, and for a file that
     cannot be read.
     """
     form = recognise(path)
@@ -39,7 +39,7 @@ def import_file(
 
 
 def _skip(terms: Terms, account: Account, bad: BadRow, fate: Fate) -> None:
-    """Name and count what cannot be stored, where that was asked for; else it ends the import."""
+    """Report and count what cannot be stored, or end the import unless it may be skipped."""
     if not terms.skip_bad:
         raise ImportRefused(f"{bad.place}: {bad.problem}; {AGAIN}")
     account.name(bad.place, bad.problem)
@@ -52,14 +52,14 @@ def _size(found: SourceSession) -> int:
     return len(found.rows) + len(found.summaries) + sum(found.left_out.values())
 
 
-def _lines(path: Path, progress: Progress) -> Iterator[SourceSession | BadRow]:
+def _lines(path: Path, progress: ImportProgress) -> Iterator[SourceSession | BadRow]:
     size = path.stat().st_size
     for read in read_lines(path):
         yield read.found
         progress(read.bytes_read, size)
 
 
-def _state(path: Path, progress: Progress) -> Iterator[SourceSession | BadRow]:
+def _state(path: Path, progress: ImportProgress) -> Iterator[SourceSession | BadRow]:
     with open_state(path) as state:
         ids = state.ids()
         for number, session_id in enumerate(ids, 1):

@@ -1,4 +1,4 @@
-"""A session as it is stored elsewhere, and what happens to each of its rows."""
+"""A session as it is stored elsewhere, and the fate of each of its rows."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from storage.conversations.rows import Origin
 from storage.errors import AfterturnError
 
 MAX_NAMED = 200
-"""Problems that a report names; further ones are only counted."""
+"""Most problems that a report lists; further ones are only counted."""
 
 
 class ImportRefused(AfterturnError, ValueError):
-    """A file cannot be imported, or not any further. What was imported stays; correct the file.
+    """A file that cannot be imported any further. What was imported stays; correct the file.
 
-    The message names file, place and problem, and holds no text of a conversation.
+    The message names file, place and problem, and contains no text of a conversation.
     """
 
 
 class State(Enum):
-    """What a row is there. Live: sent to the model. Archived: a summary covers it."""
+    """The state of a row at its source. Live: sent to the model. Archived: covered by a summary."""
 
     LIVE = auto()
     ARCHIVED = auto()
@@ -31,8 +31,10 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SourceRow:
-    """A message, each original once. `number` is its place there, `at` when it was written, in
-    milliseconds since 1970 (UTC)."""
+    """An original message of the source.
+
+    `number` is its place there, `at` its time in milliseconds since 1970 (UTC).
+    """
 
     number: int
     message: Mapping[str, Any]
@@ -43,8 +45,10 @@ class SourceRow:
 
 @dataclass(frozen=True, slots=True)
 class SourceSummary:
-    """A summary that is shown there, without its frame; it stands before the row at `before` (an
-    index into the session's rows)."""
+    """A summary that the source shows, without its frame.
+
+    It is before the row at `before`, an index into the session's rows.
+    """
 
     text: str
     before: int
@@ -52,9 +56,11 @@ class SourceSummary:
 
 @dataclass(frozen=True, slots=True)
 class SourceSession:
-    """A session. `place` names it within its file for people; times are in milliseconds since 1970
-    (UTC). `left_out` counts the rows of the source that are not among `rows` and `summaries`, by
-    the name of the reason."""
+    """A session of the source.
+
+    `place` names it within its file for people; times are in milliseconds since 1970 (UTC).
+    `left_out` counts the rows of the source that are not among `rows` and `summaries`, by reason.
+    """
 
     id: str
     place: str
@@ -74,8 +80,10 @@ class SourceSession:
 
 @dataclass(frozen=True, slots=True)
 class BadRow:
-    """Something that is no message or no session: where it stands, and what is wrong with it,
-    without its text. `rows` is how many rows of the source it is."""
+    """A part of the source that is not a message or session.
+
+    `problem` contains none of its text; `rows` counts the rows of the source.
+    """
 
     place: str
     problem: str
@@ -83,35 +91,35 @@ class BadRow:
 
 
 class Fate(StrEnum):
-    """What became of a row of the source."""
+    """The fate of a row of the source."""
 
     LIVE = "live"
     """Stored, and in the live view."""
     ARCHIVED = "archived"
-    """Stored as archived: an imported summary stands in its place."""
+    """Stored as archived: an imported summary is shown instead."""
     UNARCHIVED = "archived_without_summary"
-    """It was archived there, but no summary shows it: stored, and in the live view."""
+    """Archived at the source, but covered by no summary: stored, and in the live view."""
     SUMMARY = "summary"
     """Stored as a summary."""
     OLD_SUMMARY = "superseded_summary"
-    """A summary that a newer one replaced there, left out."""
+    """Left out: a summary that a newer one has replaced."""
     SYSTEM_PROMPT = "system_prompt"
-    """Kept as the session's system prompt."""
+    """Stored as the session's system prompt."""
     COPY = "copy"
-    """Another copy of a row that is stored once, as each compaction there writes."""
+    """Left out: a copy of a stored row, as each compaction of Hermes Agent writes."""
     REWOUND = "rewound"
-    """Taken back by its user there, left out."""
+    """Left out: taken back by its user."""
     KNOWN = "known"
     """Stored by an earlier import."""
     BAD = "bad"
-    """No message; named, and skipped because that was asked for."""
+    """Skipped on request and reported: not a message."""
     REFUSED = "of_refused_session"
-    """Of a session that could not be brought in; named."""
+    """Reported: part of a session that could not be imported."""
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """Something that was skipped: where it stands, and why, without its text."""
+class ImportProblem:
+    """A skipped part of the source: its place, and the reason, without its text."""
 
     place: str
     problem: str
@@ -119,28 +127,28 @@ class Problem:
 
 @dataclass(slots=True)
 class Account:
-    """Counts while an import runs. `read` counts rows of the source; each has one fate."""
+    """The counts of a running import. `read` counts rows of the source; each has one fate."""
 
     read: int = 0
     fates: Counter[Fate] = field(default_factory=Counter)
     sessions: Counter[str] = field(default_factory=Counter)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[ImportProblem] = field(default_factory=list)
     unnamed: int = 0
     tokens: int = 0
 
     def count(self, fate: Fate, rows: int = 1) -> None:
-        """Count rows with what became of them."""
+        """Count rows by their fate."""
         if rows:
             self.fates[fate] += rows
 
     def name(self, place: str, problem: str) -> None:
-        """Note a problem, or only count it where too many are noted."""
+        """Record a problem, or only count it where too many are recorded."""
         if len(self.problems) < MAX_NAMED:
-            self.problems.append(Problem(place, problem))
+            self.problems.append(ImportProblem(place, problem))
         else:
             self.unnamed += 1
 
     @property
     def unaccounted(self) -> int:
-        """Rows without a fate: 0, or there is a fault in the import."""
+        """Rows without a fate: 0 unless the import is faulty."""
         return self.read - sum(self.fates.values())

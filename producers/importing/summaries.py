@@ -1,4 +1,4 @@
-"""Recognise summaries in transcripts of other programs, which mark them only by their text."""
+"""Recognition of summaries in transcripts of other programs, which mark them only by their text."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ _END = re.compile(r"\n*-{2,}\s*END OF CONTEXT SUMMARY[^\n]*", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The summary in a message. `merged` says that the message holds a row of the conversation
-    too, into which the summary was written."""
+    """The summary in a message.
+
+    `merged` says that the summary was written into a row of the conversation.
+    """
 
     text: str
     merged: bool
@@ -25,7 +27,7 @@ class Shown:
 def shown_summary(content: Any) -> Shown | None:
     """Return the summary that a message shows: one of ours, or one of Hermes Agent's.
 
-    None where it shows none. A summary of Hermes Agent is known by how its text begins.
+    None where there is none. A summary of Hermes Agent is recognised by its first words.
     """
     text = _text(content)
     if text is None:
@@ -63,7 +65,7 @@ def _split_end(text: str) -> tuple[str, str, str]:
 
 
 def _without_opening(text: str) -> str:
-    """Return the summary behind the paragraph that opens it."""
+    """Return the summary after its opening paragraph."""
     _, gap, rest = text.partition("\n\n")
     if gap and rest.strip():
         return rest.strip()

@@ -1,4 +1,4 @@
-"""Read a file: JSON lines of chat transcripts or exports of Hermes Agent, or its `state.db`."""
+"""Reading of import files: JSON lines of chats or of Hermes Agent, or its `state.db`."""
 
 from __future__ import annotations
 
@@ -20,12 +20,15 @@ from producers.importing.source import (
 from producers.importing.summaries import shown_summary
 
 _HERMES = frozenset({"started_at", "message_count", "user_id", "session_key", "end_reason"})
-"""Fields of a session that only exports of Hermes Agent have."""
+"""Fields of a session that occur only in exports of Hermes Agent."""
 
 
 class Format(StrEnum):
-    """LINES: one session a line, as chat messages or as Hermes Agent exports them. STATE: a
-    `state.db` of Hermes Agent."""
+    """The format of a file.
+
+    LINES: one session a line, as chat messages or as Hermes Agent exports them. STATE: a `state.db`
+    of Hermes Agent.
+    """
 
     LINES = "lines"
     STATE = "state"
@@ -33,14 +36,14 @@ class Format(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """One line: its session, or what is wrong with it; and how many bytes of the file are read."""
+    """A line: its session, or its problem, and the bytes of the file that were read so far."""
 
     found: SourceSession | BadRow
     bytes_read: int
 
 
 def recognise(path: Path) -> Format:
-    """Tell the format by the first bytes of a file. Raises `ImportRefused` if it is unreadable."""
+    """Recognise the format by the first bytes of a file. Raises `ImportRefused` if unreadable."""
     try:
         with path.open("rb") as file:
             start = file.read(16)

@@ -359,7 +359,7 @@ def test_a_gate_without_its_table_says_so_before_a_request_and_only_logs_it_afte
     broken.answered(permit, used_tokens=5)
     broken.failed(permit, DOWN)
     broken.given_up(replace(permit, probe=1))
-    assert caplog.text.count(f"how a request to {NAME} ended was not noted") == 3
+    assert caplog.text.count(f"the end of a request to {NAME} was not recorded") == 3
     empty.close()
 
 

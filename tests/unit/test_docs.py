@@ -16,6 +16,7 @@ from docs.gen.api import MEANINGS as SIGNAL_MEANINGS
 from docs.gen.cli import paths
 from docs.gen.outcomes import MEANINGS
 from docs.gen.sources import SignalKind, describe_settings
+from storage.outcomes import CHANGED_VIEW, Outcome
 from tests.pages import DOCS, PROJECT, Page, all_pages, page
 from workers.policy.threshold import _BUILT_IN, threshold_tokens
 from workers.policy.triggers import RULES

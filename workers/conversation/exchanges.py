@@ -1,4 +1,4 @@
-"""Which exchanges a micro pass absorbs (ENGINE.md §7)."""
+"""The choice of exchanges that a micro pass absorbs; see docs/explanation/micro.md."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Unit:
 class Exchange:
     """The part of one turn that a pass may absorb, oldest first.
 
-    `question` is the request that it answers, if that is known. `end` is the position behind
-    everything that was looked at for it, so that a cursor set there skips the exchange.
+    `question` is the request that it answers, if known. `end` is the position after everything
+    that was examined for it, so a cursor set there skips the exchange.
     """
 
     question: Row | None
@@ -40,21 +40,21 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Oldest exchanges that hold enough together."""
+    """The oldest exchanges, which together hold enough tokens for a pass."""
 
     exchanges: tuple[Exchange, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TooLittle:
-    """The middle holds less than a pass needs."""
+    """The answer where the middle holds fewer tokens than a pass needs."""
 
     tokens: int
 
 
 @dataclass(frozen=True, slots=True)
 class LookFurther:
-    """The rows given end before enough was found; call again with more of them."""
+    """The answer where the given rows end too early: call again with more of them."""
 
 
 def find_exchanges(
@@ -71,26 +71,26 @@ def find_exchanges(
 ) -> Found | TooLittle | LookFurther:
     """Choose the oldest whole exchanges of `rows` until they hold `min_tokens`.
 
-    `rows` are live rows from the first that is not absorbed yet on, and `limit` is the position
-    that the middle ends at. `complete` says that `rows` reach the end of the session, else they
-    may be continued. A turn that reaches beyond `limit` is taken in part, up to its last whole
-    tool group before it, only when what is left of it is larger than `tail_budget`; where rows may
-    follow, only when those given hold more than `most_tokens`, which is what one pass can take.
+    `rows` are the live rows from the first unabsorbed one on, and `limit` is the position at which
+    the middle ends. `complete` says that `rows` reach the end of the session; otherwise more may
+    follow. A turn that reaches beyond `limit` is taken in part, up to its last whole tool group
+    before `limit`, only when what is left of it is larger than `tail_budget`; where rows may
+    follow, only when the given rows hold more than `most_tokens`, the most that one pass can take.
     Groups that wait for a result or reach beyond what is taken stay, and so do rows that answer
-    one of `answered_elsewhere`, calls of live rows before `rows`. With `settled`, a call that so
-    many rows have not answered counts as lost; else rows behind one may have to be looked for.
-    `groups` are the tool groups of `rows` where they are known.
+    one of `answered_elsewhere`, calls of live rows before `rows`. With `settled`, a call that none
+    of so many rows answers counts as lost; otherwise the rows after it may have to be read.
+    `groups` are the tool groups of `rows`, if known.
     """
     bundles = _bundles(tool_groups(rows) if groups is None else groups)
     chosen: list[Exchange] = []
-    held = 0
+    found_tokens = 0
     for segment in _segments(rows):
         first, last = rows[segment[0]], rows[segment[-1]]
         if first.position >= limit:
             break
         size = sum(rows[i].tokens for i in segment)
-        # Where this turn ends is not known then, and so neither whether it is whole. One that is
-        # larger than the tail is cut whatever follows.
+        # Then the end of this turn is unknown, and so is whether it is whole. A turn larger than
+        # the tail is cut in any case.
         cut_off = last is rows[-1] and not complete
         if cut_off and size <= max(tail_budget + min_tokens, most_tokens):
             return LookFurther()
@@ -103,20 +103,20 @@ def find_exchanges(
             return LookFurther()
         if exchange.units:
             chosen.append(exchange)
-            held += exchange.tokens
-            if held >= min_tokens:
+            found_tokens += exchange.tokens
+            if found_tokens >= min_tokens:
                 return Found(tuple(chosen))
         if not whole:
             break
     else:
         if not complete:
             return LookFurther()
-    return TooLittle(held)
+    return TooLittle(found_tokens)
 
 
 @dataclass(frozen=True, slots=True)
 class _Bundle:
-    """Indexes of rows that belong together, and whether a call among them waits for a result."""
+    """Indexes of rows that belong together; `waits`: a call among them has no result yet."""
 
     rows: tuple[int, ...]
     waits: bool
@@ -151,8 +151,11 @@ def _exchange(
     *,
     cut_off: bool,
 ) -> Exchange:
-    """Return what may be absorbed of a turn. Where the rows were `cut_off`, a group that waits for
-    a result may only wait for rows that were not read, so nothing from there on is taken."""
+    """Return what may be absorbed of a turn.
+
+    Where the rows were `cut_off`, the missing result of a group may be among the rows that were
+    not read, so nothing from that group on is taken.
+    """
     taken: list[Unit] = []
     end = rows[segment[0]].position + 1
     seen: set[int] = set()

@@ -1,8 +1,7 @@
-"""The frame that a summary wears in the live view, and how it is recognised again.
+"""The frame around a summary in the live view, and how it is recognised again.
 
-A marker row stores the summary alone. Its frame is put on when a view is rendered, so storage
-never holds a role or a frame for it (ENGINE.md §2), and taken off when an old session is
-imported.
+A marker row stores the summary alone. The frame is added when a view is rendered, so storage never
+holds a role or a frame for it, and removed when an old session is imported.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class Frame:
         return f"{self.opening}{_GAP}{summary}{_GAP}{self.closing}"
 
     def take_off(self, text: str) -> str | None:
-        """Return the summary inside `text`, or None when `text` does not wear this frame."""
+        """Return the summary inside `text`, or None when `text` does not have this frame."""
         before, after = self.opening + _GAP, _GAP + self.closing
         if len(text) < len(before) + len(after):
             return None
@@ -51,21 +50,21 @@ FRAMES = (
         ),
     ),
 )
-"""All versions, oldest first. A released one is never changed: sessions out there wear it."""
+"""All versions, oldest first. A released one never changes: stored exports contain it."""
 
 CURRENT = FRAMES[-1]
 
 
 def frame(summary: str) -> str:
-    """Give the text of a marker: `summary` between the current fixed lines (ENGINE.md §6)."""
+    """Return the text of a marker: `summary` between the current fixed lines."""
     return CURRENT.put_on(summary)
 
 
 def unframe(text: str) -> str | None:
-    """Give the summary inside a marker's text of any version, None for any other text.
+    """Return the summary inside a marker's text of any version, None for any other text.
 
-    White space around the whole text is ignored, since exports trim it; the summary comes back
-    exactly as it was framed.
+    White space around the whole text is ignored, since exports trim it; the summary itself is
+    returned exactly as it was framed.
     """
     trimmed = text.strip()
     taken = (known.take_off(trimmed) for known in reversed(FRAMES))
@@ -73,11 +72,11 @@ def unframe(text: str) -> str | None:
 
 
 def is_marker_text(text: str) -> bool:
-    """True when `text` as a whole is a framed summary of any version."""
+    """Return whether `text` as a whole is a framed summary of any version."""
     return unframe(text) is not None
 
 
 @cache
 def frame_tokens() -> int:
-    """Return what a marker costs beyond the text of its summary, as a message of its own (§3)."""
+    """Return the tokens of a marker beyond the text of its summary, as a message of its own."""
     return MESSAGE_TOKENS + estimate_text(frame(""))

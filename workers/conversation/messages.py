@@ -1,6 +1,6 @@
-"""What a message must look like to be stored, and what its row says about it.
+"""Validation of messages before they are stored, and the facts that their rows record.
 
-Gateways hand in OpenAI chat dicts; nothing about them is changed here.
+Gateways pass OpenAI chat dicts; they are never changed here.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _TEXT_PARTS = frozenset({"text", "input_text", "output_text"})
 
 
 class MessageError(InputError):
-    """A message cannot be stored. Nothing of its turn was.
+    """A message that cannot be stored. Nothing of its turn was stored.
 
-    `index` is its place in the list that was handed in, `field` the field at fault.
+    `index` is its place in the given list, `field` the field at fault.
     """
 
     def __init__(self, index: int, field: str, problem: str) -> None:
@@ -42,7 +42,7 @@ class MessageError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """What the rules need to know of a message without its text."""
+    """The facts about a message that the rules need, without its text."""
 
     role: str
     origin: Origin | None
@@ -54,8 +54,8 @@ class Outline:
 def outline(message: Message, origin: Origin | None = None) -> Outline:
     """Read the outline of a message that `check` has passed.
 
-    `origin` is what the gateway says about a user-role row; without it a person wrote it, unless
-    the row holds nothing but tool results (a tool result in user clothing, ENGINE.md §1).
+    `origin` is what the gateway states for a user-role row. Without it a person wrote the row,
+    unless it holds nothing but tool results.
     """
     role = message["role"]
     parts = _parts(message.get("content"))
@@ -84,7 +84,7 @@ def outline(message: Message, origin: Origin | None = None) -> Outline:
 
 
 def check(messages: Sequence[Any]) -> list[str]:
-    """Check every message of a turn and give their JSON texts.
+    """Check every message of a turn and return their JSON texts.
 
     Raises `MessageError` for the first that is no chat message: not a mapping, no role or an
     unknown one, a tool row without id, content or tool calls of the wrong type, something that
@@ -160,7 +160,7 @@ def _check_calls(message: Mapping[Any, Any], refuse: Any) -> None:
 
 
 def _lossy(value: Any, path: str = "", depth: int = 0) -> tuple[str, str] | None:  # noqa: PLR0911 - one per type
-    """Return where JSON would not give back what it was given, if anywhere."""
+    """Return the path and the problem of a value that JSON would not return unchanged, if any."""
     if depth > _MAX_DEPTH:
         return (path[:40], f"is nested more than {_MAX_DEPTH} levels deep")
     match value:
@@ -191,7 +191,10 @@ def _parts(content: Any) -> list[Mapping[str, Any]]:
 
 
 def _is_blank(content: Any) -> bool:
-    """No text and no other thing that a person sends: an image alone is not blank (F165)."""
+    """Return whether there is no text and nothing else that a person sends.
+
+    An image alone is not blank: it may be the whole request.
+    """
     if isinstance(content, list):
         return all(
             part.get("type") in _TOOL_RESULT_PARTS

@@ -1,8 +1,7 @@
-"""Head, middle and tail of a live view (ENGINE.md §5).
+"""Head, middle and tail of a live view; see docs/explanation/regions.md.
 
-All three functions also work on a part of the view, so that a micro pass need not read a whole
-session: `head_end` on a beginning of it, `tail_start` on an end of it. Each says by its answer
-when the part was too short to tell.
+A micro pass need not read a whole session: `head_end` also works on the beginning of a view, and
+`tail_start` on the end of one. Each returns a special value when that part was too short.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ _TAIL_FLOORS = (8, 3)
 """Count floors of the tail when its newest rows alone overfill it."""
 
 SOFT_CEILING = 1.5
-"""How far beyond its budget rows may fill the tail."""
+"""Factor of its budget up to which rows may fill the tail."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegionRules:
-    """The numbers that regions depend on: counts of messages, and tokens."""
+    """The settings that regions depend on: counts of messages, and tokens."""
 
     protect_first_n: int
     protect_last_n: int
@@ -34,9 +33,9 @@ class RegionRules:
 class Regions:
     """Indexes into a whole live view: head is before `head_end`, tail from `tail_start` on.
 
-    `held` are indexes between the two that stay live all the same: later system messages, the
-    first request and the newest ones, groups that still wait for a result or whose results lie
-    in another region.
+    `held` are indexes between the two that stay live nevertheless: later system messages, the
+    first request and the newest ones, groups that still wait for a result or have results in
+    another region.
     """
 
     head_end: int
@@ -45,7 +44,7 @@ class Regions:
 
     @property
     def middle(self) -> tuple[int, ...]:
-        """What compaction may work on."""
+        """The indexes that compaction may work on."""
         return tuple(i for i in range(self.head_end, self.tail_start) if i not in self.held)
 
 
@@ -56,8 +55,11 @@ def find_regions(
     tail_from: int | None = None,
     groups: Sequence[ToolGroup] | None = None,
 ) -> Regions:
-    """Divide a whole live view. The tail begins at index `tail_from` where that is given, but
-    never before the last marker. `groups` are the tool groups of `rows` where they are known."""
+    """Divide a whole live view.
+
+    The tail begins at index `tail_from`, if given, but never before the last marker. `groups` are
+    the tool groups of `rows`, if known.
+    """
     groups = tool_groups(rows) if groups is None else groups
     head = head_end(rows, rules, groups=groups)
     if tail_from is None:
@@ -70,7 +72,7 @@ def find_regions(
     requests = [i for i, row in enumerate(rows) if row.opens_turn]
     newest = rules.min_tail_user_messages
     held.update(i for i in requests[:1] + requests[-newest:] * bool(newest) if head <= i < tail)
-    for group in _from_held_to_held(groups):
+    for group in _in_both_directions(groups):
         inside = [i for i in group.members if head <= i < tail]
         whole = len(inside) == len(group.members) and held.isdisjoint(inside)
         if group.unanswered or not whole:
@@ -78,9 +80,12 @@ def find_regions(
     return Regions(head, tail, frozenset(held))
 
 
-def _from_held_to_held(groups: Sequence[ToolGroup]) -> Iterator[ToolGroup]:
-    """Yield every group, forth and back: a row that answers calls of two groups ties them
-    together."""
+def _in_both_directions(groups: Sequence[ToolGroup]) -> Iterator[ToolGroup]:
+    """Yield every group three times, in alternating order.
+
+    A row that answers calls of two groups ties them together, so what stays live has to spread in
+    both directions.
+    """
     yield from groups
     yield from reversed(groups)
     yield from groups
@@ -93,13 +98,13 @@ def head_end(
     complete: bool = True,
     groups: Sequence[ToolGroup] | None = None,
 ) -> int:
-    """Index behind the head of a view that begins with `rows`.
+    """Return the index after the head of a view that begins with `rows`.
 
-    The opening system messages are in, then up to `protect_first_n` messages while the head is
-    not larger than the tail budget; the first request is in whatever its size when it comes next.
-    Never cuts a tool group, never reaches a marker. Where `rows` are not the `complete` view, an
-    answer of len(rows) means that a longer beginning of it is needed to tell. `groups` are the
-    tool groups of `rows` where they are known.
+    The head holds the opening system messages, then up to `protect_first_n` messages while it is
+    not larger than the tail budget; a first request that comes next is included at any size.
+    A tool group is never cut, a marker never included. Where `rows` are not the `complete` view,
+    len(rows) means that a longer beginning of it is needed. `groups` are the tool groups of
+    `rows`, if known.
     """
     opening = 0
     while opening < len(rows) and is_system(rows[opening]):
@@ -141,14 +146,13 @@ def _uncut_head(
 def tail_start(
     rows: Sequence[Row], rules: RegionRules, *, groups: Sequence[ToolGroup] | None = None
 ) -> int:
-    """Index of the first tail row of a view that ends with `rows`.
+    """Return the index of the first tail row of a view that ends with `rows`.
 
     Walks back until the tail holds `protect_last_n` messages and its budget is full; a row that
     would fill it beyond one and a half times its budget stays outside. When the newest messages
-    alone overfill it that far, the count falls to 8, then 3. Starts behind the last marker. A
-    group is never cut unless a request lies between its call and its result. An answer of 0
-    means that the tail may begin before `rows`. `groups` are the tool groups of `rows` where they
-    are known.
+    alone overfill it that far, the count falls to 8, then 3. The tail starts after the last
+    marker. A group is never cut unless a request lies between its call and its result. 0 means
+    that the tail may begin before `rows`. `groups` are the tool groups of `rows`, if known.
     """
     first = next(
         (i + 1 for i in range(len(rows) - 1, -1, -1) if rows[i].kind.is_marker),
@@ -176,7 +180,7 @@ def _uncut_tail(groups: Sequence[ToolGroup], rows: Sequence[Row], first: int, st
         reaches_in = any(i >= start for i in group.results) and group.call < start
         if reaches_in and not _request_between(rows, group.call, start):
             start = max(first, group.call)
-    # Results at the very beginning of a part whose call lies before it.
+    # Results at the beginning of the part whose call lies before it.
     stray = next((i for i in range(start, len(rows)) if rows[i].answers and i not in grouped), None)
     if stray is not None and not _request_between(rows, -1, stray) and first == 0:
         return 0
@@ -185,12 +189,12 @@ def _uncut_tail(groups: Sequence[ToolGroup], rows: Sequence[Row], first: int, st
 
 def _local_end(rows: Sequence[Row], group: ToolGroup) -> int:
     """Return the last member of a group before the next request."""
-    failpoint = group.call
+    end = group.call
     for i in group.results:
         if _request_between(rows, group.call, i):
             break
-        failpoint = i
-    return failpoint
+        end = i
+    return end
 
 
 def _request_between(rows: Sequence[Row], after: int, before: int) -> bool:

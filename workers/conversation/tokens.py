@@ -1,4 +1,7 @@
-"""How many tokens a text or a message costs, estimated without a tokeniser (ENGINE.md §3)."""
+"""Estimates of the tokens of texts and messages, without a tokeniser.
+
+See docs/explanation/tokens.md for the rules and their accuracy.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,9 @@ IMAGE_TOKENS = 1_600
 MESSAGE_TOKENS = 4
 CALL_ID_TOKENS = 4
 
-# Tokens per character. Letters, digits and marks differ so much within Latin text (prose has 4.5
-# characters a token, compact JSON 3.2) that one ratio for all of it is off by a third; these
-# weights are a fit to o200k counts. Blanks are part of the word that follows them.
+# Tokens per character. Letters, digits and punctuation differ so much within Latin text (prose has
+# 4.5 characters a token, compact JSON 3.2) that a single ratio is off by a third; these weights
+# are fitted to o200k counts. Blanks are part of the word that follows them.
 _LETTER = 1 / 4.2
 _DIGIT = 0.6
 _MARK = 0.5
@@ -33,7 +36,7 @@ _OTHER = 0.5
 
 _DENSE_CHARACTERS_PER_TOKEN = 3
 
-_CODED_APART = frozenset({"role", "content", "tool_calls", "tool_call_id", "name"})
+_CODED_SEPARATELY = frozenset({"role", "content", "tool_calls", "tool_call_id", "name"})
 
 
 def _ascii_class(code: int) -> str:
@@ -70,9 +73,9 @@ _BLOCK_CLASSES = "".join(_block_class(byte) for byte in range(256)).encode()
 def estimate_text(text: str, *, dense: bool = False) -> int:
     """Estimate the tokens of `text`: 0 if it is empty, else at least 1.
 
-    Latin text comes to about 4 characters a token, CJK to about 1.4, other scripts to 2
-    (ENGINE.md §3). `dense` is for what is known to be JSON or ids: never more than 3 characters
-    a token. Any string will do, lone surrogates and NUL included; the cost is linear.
+    Latin text has about 4 characters a token, CJK about 1.4, other scripts 2. `dense` is for JSON
+    and ids: never more than 3 characters a token. Accepts any string, lone surrogates and NUL
+    included; the time is linear.
     """
     if not text:
         return 0
@@ -89,8 +92,7 @@ def estimate_message(message: Mapping[str, Any]) -> int:
     """Estimate the tokens of one OpenAI chat message as it goes over the wire.
 
     Counts text, 1,600 per image part, tool calls in full as compact JSON, names and ids, every
-    provider field (reasoning text is sent back and must be paid for) and 4 for the message
-    itself (ENGINE.md §3).
+    provider field (reasoning text is sent back and paid for) and 4 for the message itself.
     """
     tokens = MESSAGE_TOKENS + _estimate_content(message.get("content"))
     if message.get("tool_calls"):
@@ -101,7 +103,7 @@ def estimate_message(message: Mapping[str, Any]) -> int:
     if isinstance(name, str):
         tokens += estimate_text(name)
     return tokens + sum(
-        _estimate_field(value) for field, value in message.items() if field not in _CODED_APART
+        _estimate_field(value) for field, value in message.items() if field not in _CODED_SEPARATELY
     )
 
 
@@ -164,7 +166,7 @@ PAGE = 5_000
 
 
 def count_tries(database: Database) -> int:
-    """Add every settled try to the totals, page by page; gives how many there were."""
+    """Add every settled try to the totals, page by page; return how many there were."""
     counted = 0
     while _any_settled(database):
         with database.write() as connection:
@@ -177,8 +179,10 @@ def count_tries(database: Database) -> int:
 
 
 def current(connection: Connection) -> tuple[Counter[Series], int]:
-    """Return every figure up to now, and how many tries of it are not in the totals yet. Each try
-    counts once, in whichever transaction it became one of the totals."""
+    """Return every figure up to now, and how many of its tries are not in the totals yet.
+
+    Each try counts once, whether or not another transaction adds it to the totals meanwhile.
+    """
     counted, mark = measures.read(connection)
     left = measures.uncounted(connection, after=mark)
     return Counter(counted) + tally(left), len(left)

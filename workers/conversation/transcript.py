@@ -1,6 +1,6 @@
-"""How the rows of a conversation belong together: tool groups, turns, exchanges.
+"""Structure of a conversation: tool groups, and the rows that a micro pass never absorbs.
 
-All functions take rows in view order and give indexes into that sequence or new values.
+All functions take rows in view order and return indexes into that sequence or new values.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from storage.conversations.rows import Kind, Origin, Row
 
 SYSTEM_ROLES = frozenset({"system", "developer"})
 
-_NEAR = 64
-"""How many calls of one id in one run of results are told apart."""
+_MOST_ALIKE = 64
+"""How many calls with the same id are distinguished within one run of results."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolGroup:
-    """A row with tool calls and every row that answers one of them (ENGINE.md §1).
+    """A row with tool calls and every row that answers one of them.
 
-    `call` and `results` are indexes; `results` is in view order. `answered_by` gives for each
-    call, in the order of the calling row, the index of the newest row that answers it, or None.
+    `call` and `results` are indexes; `results` is in view order. `answered_by` holds for each call,
+    in the order of the calling row, the index of the newest row that answers it, or None.
     """
 
     call: int
@@ -33,7 +33,7 @@ class ToolGroup:
 
     @property
     def unanswered(self) -> bool:
-        """True while some call of the group has no result."""
+        """Whether some call of the group has no result."""
         return None in self.answered_by
 
     @property
@@ -71,9 +71,9 @@ def tool_groups(rows: Sequence[Row]) -> tuple[ToolGroup, ...]:
     """Find the tool groups of `rows`, in the order of their calls.
 
     A result pairs by position first: it belongs to the newest calling rows before it if they make
-    a call with its id, so a denial and then the real result stay with one call. Failing that, it
+    a call with its id, so a denial and then the real result stay with one call. Otherwise it
     belongs to the newest group before it that waits for its id, then to the newest that has it.
-    Ids that recur within a session (49 of 200 tau-bench sessions do that) therefore pair rightly.
+    Ids that recur within a session (49 of 200 tau-bench sessions have some) are paired correctly.
     A row that answers nothing before it is in no group: an orphan.
     """
     groups: list[_OpenGroup] = []
@@ -94,10 +94,10 @@ def tool_groups(rows: Sequence[Row]) -> tuple[ToolGroup, ...]:
 
 
 def _answered_group(candidates: deque[_OpenGroup], answer: str, run_starts: int) -> _OpenGroup:
-    """Choose among groups with a call of that id, newest first; there is one at least."""
+    """Choose among the groups with a call of that id, newest first; there is at least one."""
     if len(candidates) == 1:
         return candidates[0]
-    near = [group for group in islice(candidates, _NEAR) if group.call >= run_starts]
+    near = [group for group in islice(candidates, _MOST_ALIKE) if group.call >= run_starts]
     choice = near or candidates
     return next((group for group in choice if group.waits_for(answer)), choice[0])
 
@@ -107,8 +107,8 @@ def is_system(row: Row) -> bool:
 
 
 def is_kept_by_micro(row: Row) -> bool:
-    """Return rows that micro-compaction never absorbs: what a person wrote, system text,
-    markers."""
+    """Return whether micro-compaction never absorbs `row`: a person wrote it, or it is system text
+    or a marker."""
     return (
         row.kind.is_marker
         or is_system(row)

@@ -1,7 +1,7 @@
 """The covered user messages, word for word, as a marker shows them beside its summary.
 
-Code copies them from the stored rows, no model does, so they do not wear away from one summary to
-the next.
+They are copied from the stored rows, not by a model, so they do not erode from one summary to the
+next.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from workers.conversation.tokens import estimate_text
 from workers.summariser.passages import passage
 
 MESSAGE_CHARS = 500
-"""What one message may take: the first 350 characters and the last 150."""
+"""Longest quotation of one message: its first 350 characters and its last 150."""
 
 HEADING = (
     "## User messages of the part summarised above, word for word, newest first: history, dealt "
@@ -27,13 +27,13 @@ _QUOTE = ">"
 
 
 def verbatim_section(rows: Iterable[Row], *, budget_tokens: int) -> str:
-    """Quote user messages of `rows`, which come newest first, in at most `budget_tokens` tokens.
+    """Quote the user messages of `rows`, newest first, in at most `budget_tokens` tokens.
 
-    Each message is redacted, cut to 500 characters with a visible note, and stands in quoted
-    lines of its own under one heading: nothing in it can pass for another section or for the
+    Each message is redacted, cut to 500 characters with a visible note, and written in quoted
+    lines of its own under one heading, so nothing in it can pass for another section or for the
     frame of the marker. Rows that open no turn (of the agent, of tools, of the runtime) are
-    passed over. Reading stops at the first message that does not fit; "" when not
-    even the newest does. Raises `ValueError` for a user message that was read without its text.
+    skipped. Reading stops at the first message that does not fit; the result is "" when not even
+    the newest fits. Raises `ValueError` for a user message that was read without its text.
     """
     section = ""
     for row in rows:
@@ -62,18 +62,18 @@ _RESULT_PARTS = frozenset({"tool_result", "function_call_output"})
 
 
 def user_text(row: Row) -> str:
-    """Return the words of a user message, redacted, of a very long one the first 4,000 characters
-    and the last 1,500 with a note between.
+    """Return the text of a user message, redacted.
 
-    Image parts become a note. Results of tools that share the row were not written by the person
-    and are left out. Raises `ValueError` for a row without its message.
+    A very long one is cut to its first 4,000 characters and its last 1,500 with a note between.
+    Image parts become a note. Tool results in the same row were not written by the person and are
+    left out. Raises `ValueError` for a row without its message.
     """
     if row.message is not None:
-        row = replace(row, message=_own(row.message))
+        row = replace(row, message=_without_results(row.message))
     return passage(row).text.strip()
 
 
-def _own(message: Message) -> Message:
+def _without_results(message: Message) -> Message:
     content = message.get("content")
     if not isinstance(content, list | tuple):
         return message

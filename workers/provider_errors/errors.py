@@ -1,7 +1,7 @@
 """Errors of a model's API that mean that a session must shrink.
 
-Everything else is for the gateway to handle: refusals of tool arguments and other parameters
-corrupt transcripts, rate limits, quotas and keys.
+The gateway handles everything else: refused parameters and tool arguments, corrupt transcripts,
+rate limits, quotas and keys.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from workers.provider_errors.figures import Figures, figures, output_cap, over_allowance
+from workers.provider_errors.figures import StatedFigures, figures, output_cap, over_allowance
 from workers.provider_errors.reports import ErrorReport, read_error
 from workers.provider_errors.wordings import (
     is_context_overflow,
@@ -36,7 +36,7 @@ _MAY_BE_SIZE = frozenset({None, 400, 422})
 
 
 class ApiErrorKind(StrEnum):
-    """What is too large, or too much for the account."""
+    """The part of a request that is too large, or too much for the account."""
 
     PAYLOAD_TOO_LARGE = "payload_too_large"
     LONG_CONTEXT_RATE_LIMIT = "long_context_rate_limit"
@@ -46,11 +46,11 @@ class ApiErrorKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ApiError:
-    """An error that shrinking the session answers, with the provider's figures in tokens.
+    """An error that a smaller session solves, with the provider's figures in tokens.
 
     `stated_limit` is the window, if the provider named it; `stated_tokens` the prompt as it
-    counted it, or the whole request where it told no parts; `output_room` the largest output that
-    it would grant. A figure is None where it was not told or makes no sense.
+    counted it, or the whole request where it named no parts; `output_room` the largest output that
+    it would grant. A figure is None where it was not stated or makes no sense.
     """
 
     kind: ApiErrorKind
@@ -60,7 +60,7 @@ class ApiError:
 
     @property
     def smaller_prompt_helps(self) -> bool:
-        """Return False where the output asked for exceeds what the model ever gives."""
+        """Whether a smaller prompt helps: not where the output exceeds the model's maximum."""
         return self.kind is not ApiErrorKind.OUTPUT_TOO_LARGE or self.stated_limit is not None
 
 
@@ -96,7 +96,10 @@ def _http_status(code: str | None) -> int | None:
 
 
 def _payload(text: str) -> ApiError:
-    """Return no limit but a window's: other limits count bytes, messages or tokens of a minute."""
+    """Return the error of a payload that is too large.
+
+    Only a window is kept as a limit: others count bytes, messages or tokens per minute.
+    """
     kind = ApiErrorKind.PAYLOAD_TOO_LARGE
     if allowance := over_allowance(text):
         return ApiError(kind, stated_tokens=allowance[1])
@@ -121,14 +124,14 @@ def _size(text: str) -> ApiError | None:
     return ApiError(ApiErrorKind.CONTEXT_OVERFLOW, found.limit, _counted(found))
 
 
-def _complete(found: Figures) -> bool:
+def _complete(found: StatedFigures) -> bool:
     return None not in (found.limit, found.prompt, found.output)
 
 
-def _output_is_at_fault(found: Figures) -> bool:
+def _output_is_at_fault(found: StatedFigures) -> bool:
     """Return whether the prompt alone fits the window, or the output alone does not.
 
-    Of a prompt that was counted only in part the larger share decides.
+    Where the prompt was counted only in part, the larger share decides.
     """
     if found.limit is None or found.output is None:
         return False
@@ -141,14 +144,14 @@ def _output_is_at_fault(found: Figures) -> bool:
     return found.prompt < found.limit
 
 
-def _room_left(found: Figures) -> int | None:
-    """Return what the window has left, and less than what was refused."""
+def _room_left(found: StatedFigures) -> int | None:
+    """Return the tokens that the window has left, less than what was refused."""
     if found.limit is None or found.prompt is None or found.output is None or found.at_least:
         return None
     return max(min(found.limit - found.prompt, found.output - 1), 0) or None
 
 
-def _counted(found: Figures) -> int | None:
+def _counted(found: StatedFigures) -> int | None:
     if found.at_least:
         return None
     return found.prompt if found.prompt is not None else found.total

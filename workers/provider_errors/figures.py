@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 MAX_TOKENS = 10_000_000
-"""A figure above this is no window that any model has: a count of bytes, an id, a mistake."""
+"""A figure above this is not a window but a count of bytes, an id or a mistake."""
 
 _SCALES = {"k": 1_000, "m": 1_000_000, "万": 10_000}
 
@@ -25,10 +25,10 @@ _NEAR = r"(?:[^.。\n]|\.(?=\S)){0,80}?"
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
-    """What a message states, in tokens; None where it does not.
+class StatedFigures:
+    """The figures that a message states, in tokens; None where it does not.
 
-    `limit` is for a whole request, `prompt` and `output` are what was asked for, `total` both
+    `limit` is for a whole request, `prompt` and `output` are what was requested, `total` both
     together. `at_least` says that the provider stopped counting the prompt at `prompt`.
     """
 
@@ -39,13 +39,13 @@ class Figures:
     at_least: bool = False
 
 
-def figures(text: str) -> Figures:
+def figures(text: str) -> StatedFigures:
     """Read the figures of an error message of at most some thousand characters."""
     if match := _SUM.search(text):
         prompt, output, limit = (_tokens(group) for group in match.groups())
-        return Figures(limit=limit, prompt=prompt, output=output)
+        return StatedFigures(limit=limit, prompt=prompt, output=output)
     prompt, output = _parts(text)
-    return Figures(
+    return StatedFigures(
         limit=_first(_LIMITS, text),
         prompt=_first(_PROMPTS, text) if prompt is None else prompt,
         output=_first(_OUTPUTS, text) if output is None else output,
@@ -55,7 +55,7 @@ def figures(text: str) -> Figures:
 
 
 def output_cap(text: str) -> int | None:
-    """Return the largest output that the model gives at all, if the message states it."""
+    """Return the largest output that the model ever produces, if the message states it."""
     if match := _EXCLUSIVE_CAP.search(text):
         above = _tokens(match[1])
         return above - 1 if above and above > 1 else None
@@ -63,8 +63,7 @@ def output_cap(text: str) -> int | None:
 
 
 def over_allowance(text: str) -> tuple[int, int] | None:
-    """Return the tokens per minute that are allowed and those that this one request needs, if
-    more."""
+    """Return the tokens per minute that are allowed and those that this request needs, if more."""
     match = _ALLOWANCE.search(text)
     if match is None:
         return None
@@ -75,8 +74,10 @@ def over_allowance(text: str) -> tuple[int, int] | None:
 
 
 def _parts(text: str) -> tuple[int | None, int | None]:
-    """Return prompt and output where each part of a request is counted, as in "(6000 in the
-    messages, 200 in the functions, 4000 in the completion)"; nothing unless both are."""
+    """Return prompt and output where each part of a request is counted; None unless both are.
+
+    Such as "(6000 in the messages, 200 in the functions, 4000 in the completion)".
+    """
     counted = [(match[2].lower(), _tokens(match[1])) for match in _PART.finditer(text)]
     prompt = [count or 0 for part, count in counted if part not in _OUTPUT_PARTS]
     output = [count or 0 for part, count in counted if part in _OUTPUT_PARTS]

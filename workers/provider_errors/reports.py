@@ -1,4 +1,4 @@
-"""Status, code and words of an error, in whatever shape it reached a gateway."""
+"""Status, code and text of an error, in any shape in which it reaches a gateway."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _TEXT_KEYS = frozenset(
 _COUNT_KEYS = frozenset({"n_ctx", "n_prompt_tokens"})
 _EMPTY_CODES = frozenset({"", "error", "none", "null"})
 
-# Where a field is named, not explained.
+# Matches a field that is named, not explained.
 _PATH = re.compile(r"[\w.$\[\]'-]*", re.ASCII)
 _JSON_START = re.compile(r"[\[{]\s{0,20}[\"{\[]")
 _STATUS_IN_TEXT = re.compile(
@@ -43,9 +43,9 @@ _STATUS_IN_TEXT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ErrorReport:
-    """What a provider's API reported: HTTP status, symbolic code or type, words.
+    """An error as a provider's API reported it: HTTP status, symbolic code or type, text.
 
-    `message` may quote the conversation: it is for recognising alone, never for a log.
+    `message` may quote the conversation: it is for recognition only, never for a log.
     """
 
     status: int | None
@@ -54,13 +54,13 @@ class ErrorReport:
 
 
 def read_error(error: object) -> ErrorReport:
-    """Read an error as its client raised it, or as plain fields, and never fail.
+    """Read an error as its client raised it, or as plain fields. Never fails.
 
-    An exception: status, code, message and body of `openai`, `anthropic` and others alike, and
-    those of its causes as long as none has a status. A mapping: any of `status` or `status_code`,
-    `code`, `type`, `message`, `error`, `body`. Error objects nested in either, also as JSON inside
-    of strings, are read too; fields in which providers send the request back are not. A text is a
-    message; anything else reads as an empty report.
+    Of an exception, status, code, message and body are read as `openai`, `anthropic` and others
+    name them, and those of its causes as long as none has a status. Of a mapping, any of `status`
+    or `status_code`, `code`, `type`, `message`, `error`, `body`. Error objects nested in either,
+    also as JSON inside strings, are read too; fields in which providers send the request back are
+    not. A text is a message; anything else becomes an empty report.
     """
     facts = list(islice(_facts(error, 0), 200))
     message = " | ".join(_unique(str(fact.value) for fact in facts if fact.kind is _Kind.WORDS))
@@ -69,7 +69,7 @@ def read_error(error: object) -> ErrorReport:
     status = next((value for value in statuses if isinstance(value, int)), None)
     return ErrorReport(
         status=_status_in(message) if status is None else status,
-        code=_telling(codes),
+        code=_most_specific(codes),
         message=message[:MAX_CHARS],
     )
 
@@ -90,19 +90,19 @@ def _facts(value: object, depth: int) -> Iterator[_Fact]:
         return
     match value:
         case BaseException():
-            yield from _raised(value, depth)
+            yield from _exception_facts(value, depth)
         case str():
-            yield from _said(value, depth)
+            yield from _text_facts(value, depth)
         case bytes() | bytearray():
-            yield from _said(bytes(value[:_MAX_JSON_CHARS]).decode("utf-8", "replace"), depth)
+            yield from _text_facts(bytes(value[:_MAX_JSON_CHARS]).decode("utf-8", "replace"), depth)
         case Mapping():
-            yield from _stated(value, depth)
+            yield from _mapping_facts(value, depth)
         case Sequence():
             for item in islice(value, _MAX_ITEMS):
                 yield from _facts(item, depth + 1)
 
 
-def _raised(error: BaseException, depth: int) -> Iterator[_Fact]:
+def _exception_facts(error: BaseException, depth: int) -> Iterator[_Fact]:
     """Yield an exception's own facts, then those of its causes unless it had a status itself."""
     own = list(_attributes(error, depth))
     yield from own
@@ -113,9 +113,9 @@ def _raised(error: BaseException, depth: int) -> Iterator[_Fact]:
 
 def _attributes(error: BaseException, depth: int) -> Iterator[_Fact]:
     response = getattr(error, "response", None)
-    for lease_owner in (error, response):
+    for source in (error, response):
         for key in _STATUS_KEYS:
-            yield from _status(getattr(lease_owner, key, None))
+            yield from _status(getattr(source, key, None))
     for key in ("code", "type"):
         yield from _code(getattr(error, key, None))
     # A client repeats the body in its message, at times with the request that it quotes.
@@ -125,10 +125,12 @@ def _attributes(error: BaseException, depth: int) -> Iterator[_Fact]:
     yield from reported
     if not any(fact.kind is _Kind.WORDS for fact in reported):
         message = getattr(error, "message", None)
-        yield from _said(message if isinstance(message, str) and message else str(error), depth)
+        yield from _text_facts(
+            message if isinstance(message, str) and message else str(error), depth
+        )
 
 
-def _stated(fields: Mapping[object, object], depth: int) -> Iterator[_Fact]:
+def _mapping_facts(fields: Mapping[object, object], depth: int) -> Iterator[_Fact]:
     for name, value in islice(fields.items(), _MAX_ITEMS):
         key = str(name).lower()
         if key in _STATUS_KEYS:
@@ -140,7 +142,7 @@ def _stated(fields: Mapping[object, object], depth: int) -> Iterator[_Fact]:
         elif key in _TEXT_KEYS:
             yield from _facts(value, depth + 1)
         elif key == "param" and isinstance(value, str) and not _PATH.fullmatch(value[:200]):
-            yield from _said(value, depth)
+            yield from _text_facts(value, depth)
 
 
 def _status(value: object) -> Iterator[_Fact]:
@@ -160,8 +162,8 @@ def _code(value: object) -> Iterator[_Fact]:
         yield _Fact(_Kind.CODE, code)
 
 
-def _said(text: str, depth: int) -> Iterator[_Fact]:
-    """Yield the words of a text, and of the error object that stands in it as JSON, if one does."""
+def _text_facts(text: str, depth: int) -> Iterator[_Fact]:
+    """Yield the facts of a text, and of an error object that it holds as JSON, if any."""
     start = _JSON_START.search(text[:MAX_CHARS])
     if start is None or len(text) > _MAX_JSON_CHARS:
         yield from _words(text)
@@ -182,13 +184,12 @@ def _words(text: str) -> Iterator[_Fact]:
         yield _Fact(_Kind.WORDS, words)
 
 
-def _telling(codes: Sequence[str]) -> str | None:
-    """Return the code that says most: of a size or a rate before any symbol, and that before a
-    number."""
+def _most_specific(codes: Sequence[str]) -> str | None:
+    """Return the most specific code: one for a size or a rate, else any symbol, else a number."""
     symbols = [code for code in codes if not code.isdecimal()]
     known = (is_context_overflow, is_payload_too_large, is_throttling)
-    telling = (code for code in symbols if any(is_one(code) for is_one in known))
-    return next(chain(telling, symbols, codes), None)
+    specific = (code for code in symbols if any(is_one(code) for is_one in known))
+    return next(chain(specific, symbols, codes), None)
 
 
 def _status_in(message: str) -> int | None:

@@ -1,9 +1,9 @@
-"""The words by which providers say that a request, its prompt or the output it asks for is too big.
+"""Error texts of providers for a request, a prompt or a requested output that is too large.
 
-The one place that knows them: those of OpenAI, Azure, Anthropic, Gemini, Bedrock, OpenRouter,
+The only place that knows them: those of OpenAI, Azure, Anthropic, Gemini, Bedrock, OpenRouter,
 DeepSeek, Moonshot, Zhipu, DashScope, Volcengine, SiliconFlow, MiniMax, Mistral, Groq, Cerebras,
 xAI, Cohere, Copilot, LiteLLM, vLLM, SGLang, TGI, llama.cpp, Ollama and LM Studio. Every pattern
-has bounded repetitions and is used on text that was cut, so no message takes long.
+has bounded repetitions and is applied to text that was cut, so no message takes long.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from __future__ import annotations
 import re
 
 MAX_CHARS = 8_000
-"""How much of a message is read: a reason comes first, what follows may be the request."""
+"""Characters of a message that are read: the reason comes first, the request may follow."""
 
 
 def own_words(message: str) -> str:
     """Return the part of `message` that is the provider's: on one line, cut to `MAX_CHARS`.
 
-    What follows a complaint about malformed JSON or tool arguments is left out with it: it quotes
-    the request, whatever that may say.
+    A complaint about malformed JSON or tool arguments is left out with everything after it, since
+    that quotes the request.
     """
     text = " ".join(message[:MAX_CHARS].split())
     complaint = _MALFORMED.search(text)
@@ -46,7 +46,7 @@ def is_context_overflow(text: str) -> bool:
 
 
 def is_output_too_large(text: str) -> bool:
-    """Return whether the limit on the output that was asked for is too high."""
+    """Return whether the requested limit on the output is too high."""
     return bool(_OUTPUT.search(text))
 
 

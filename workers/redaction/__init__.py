@@ -1,4 +1,4 @@
-"""Secrets, taken out of text before it leaves the process, and out of what comes back."""
+"""Redaction: secrets are removed from text before it leaves the process and from what returns."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from workers.redaction.names import Family, family_of, is_placeholder, looks_ran
 
 REDACTED = "[REDACTED]"
 
-# Taking one secret out can bare the border of another; two rounds settle all that occurs.
+# Replacing one secret can expose the border of another; two rounds are enough in practice.
 _ROUNDS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Redaction:
-    """A text without its secrets, and how many were taken out."""
+    """A text without its secrets, and how many were replaced."""
 
     text: str
     secrets: int
@@ -28,8 +28,8 @@ def redaction(text: str) -> Redaction:
 
     Knows the formats of vendors, private key blocks, credentials in URLs and headers, and what
     follows a name that ends in key, token, secret, password or credential.
-    Placeholders such as `<your key>` or `$TOKEN` stay. Doing it again changes nothing. Takes time
-    linear in the length of `text`, whatever it holds.
+    Placeholders such as `<your key>` or `$TOKEN` stay. Idempotent. Always takes time linear in the
+    length of `text`.
     """
     count = 0
 
@@ -52,15 +52,15 @@ def redact(text: str) -> str:
 
 
 def count_secrets(text: str) -> int:
-    """Count the secrets in `text` that `redact` would take out."""
+    """Count the secrets in `text` that `redact` would replace."""
     return redaction(text).secrets
 
 
 def redact_value(value: Any) -> Any:
     """Redact every string anywhere in a JSON value and return a new value.
 
-    A value under a key that names a secret is replaced whole, whatever its shape; empty ones,
-    true, false and placeholders stay.
+    A value of any shape under a key that names a secret is replaced whole; empty values, true,
+    false and placeholders stay.
     """
     if isinstance(value, str):
         return redact(value)

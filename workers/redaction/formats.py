@@ -1,18 +1,18 @@
-"""Secrets that give themselves away by their form: vendor prefixes, headers, URLs, PEM blocks."""
+"""Secrets that are recognised by their form: vendor prefixes, headers, URLs, PEM blocks."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 
-from workers.redaction.names import folded, holds_any, is_placeholder, looks_random
+from workers.redaction.names import contains_any, is_placeholder, looks_random, normalised
 
 Replace = Callable[[str], str]
 
 _PEM = re.compile(
     r"-----BEGIN [A-Z0-9 ]{0,40}?PRIVATE KEY(?: BLOCK)?-----"
     r"(?:(?:(?!-----).)*+-----END [A-Z0-9 ]{0,40}?PRIVATE KEY(?: BLOCK)?-----"
-    # Cut off before its end: the lines of key material that are there.
+    # Cut off before its end: the remaining lines of key material.
     r"|(?:(?:\s|\\[nrt])*+(?:[A-Za-z0-9+/=]{20,}+|(?:Proc-Type|DEK-Info):[^\n\\]*+))*+)",
     re.DOTALL,
 )
@@ -59,30 +59,30 @@ _PREFIXED = re.compile(
 )
 _DIGITS_OF_A_KEY = 2
 
-# What every match of the patterns of headers holds.
+# Words that every match of the header patterns contains.
 _COOKIE_HINTS = ("cookie",)
 _AUTHORIZATION_HINTS = ("authorization",)
 _SCHEME_HINTS = ("bearer", "basic")
 
 
 def redact_formats(text: str, replace: Replace) -> str:
-    """Put `replace(secret)` in place of each secret in `text` that its form gives away."""
-    # What is put in place of secrets holds none of the hints, so they are looked for once.
-    plain = folded(text)
-    has_authorization = holds_any(plain, _AUTHORIZATION_HINTS)
+    """Put `replace(secret)` in place of each secret in `text` that its form reveals."""
+    # Replacements contain none of the hints, so these are searched for once.
+    plain = normalised(text)
+    has_authorization = contains_any(plain, _AUTHORIZATION_HINTS)
     text = _PEM.sub(lambda found: replace(found[0]), text)
     text = _URL_PASSWORD.sub(lambda found: _second(found, replace), text)
-    if holds_any(plain, _COOKIE_HINTS):
+    if contains_any(plain, _COOKIE_HINTS):
         text = _COOKIE.sub(lambda found: _second(found, replace), text)
     if has_authorization:
         text = _SIGNED_HEADER.sub(lambda found: _second(found, replace), text)
     text = _URL_TOKEN.sub(lambda found: _if_random(found, replace), text)
-    if holds_any(plain, _SCHEME_HINTS):
+    if contains_any(plain, _SCHEME_HINTS):
         text = _SCHEME.sub(lambda found: _if_random(found, replace), text)
     if has_authorization:
         text = _HEADER.sub(lambda found: _header(found, replace), text)
     text = _PREFIXED.sub(lambda found: _prefixed(found, replace), text)
-    # A third of a second: only processes that redact pay for it.
+    # Takes a third of a second, so only processes that redact load it.
     from workers.redaction.detectors import DETECTED  # noqa: PLC0415
 
     for pattern in DETECTED:
@@ -109,17 +109,16 @@ def _header(match: re.Match[str], replace: Replace) -> str:
 def _prefixed(match: re.Match[str], replace: Replace) -> str:
     """Replace a key with a vendor's prefix.
 
-    Words joined by hyphens may begin like a key (`sk-`, `npm_`), but hold no digits."""
+    Words joined by hyphens may begin like a key (`sk-`, `npm_`), but hold no digits.
+    """
     digits = sum(character.isdigit() for character in match[0])
     return replace(match[0]) if digits >= _DIGITS_OF_A_KEY else match[0]
 
 
 def _bordered(match: re.Match[str], replace: Replace) -> str:
-    """Replace a match, but not inside of a longer run.
+    """Replace a match, but not inside a longer run, which is a hash or encoded bytes.
 
-    A match in the middle of a longer run of letters is part of a hash or of encoded bytes.
-
-    What was replaced beside it borders on it no more than what stood there before.
+    A replacement beside it counts like the text that it replaced.
     """
     before = match.string[max(0, match.start() - 1) : match.start()]
     after = match.string[match.end() : match.end() + 1]

@@ -1,8 +1,8 @@
 """Secrets that are known by the name in front of them: `FOO_TOKEN=`, `"api_key": `, `password: `.
 
-Vendor formats miss every key that a company makes up for itself, so a name that
-ends in key, token, secret, password or credential makes a secret of its value. What keeps prose
-and code whole is the look of the value: placeholders, types, calls and plain words stay.
+Vendor formats miss every key that a company makes up for itself, so the value after a name that
+ends in key, token, secret, password or credential is a secret. Prose and code are spared by the
+look of the value: placeholders, types, calls and plain words stay.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _FLAG = re.compile(
     r"(?P<separator>[ \t])[ \t]{0,4}(?P<bare>[^\s\"'`,;&|<>(){}\[\]\\\-][^\s\"'`,;]*+)",
     re.IGNORECASE,
 )
-_SPOKEN = re.compile(
+_IN_PROSE = re.compile(
     r"(?:(?:password|passphrase|passcode|passwd)[ \t]{1,3}is[ \t:]{1,3}"
     r"|(?:密码|密碼|口令|密钥|密鑰|令牌|パスワード|비밀번호)"
     r"[ \t]{0,3}(?:是|为|為|は|:|：|=)[ \t]{0,3}"
@@ -54,16 +54,16 @@ _SPOKEN = re.compile(
     re.IGNORECASE,
 )
 
-# What every match of `_NAMED` and of `_SPOKEN` holds: a part of a name, and what separates it.
+# Words that every match of `_NAMED` and of `_IN_PROSE` contains: part of a name, and a separator.
 _NAME_HINTS = (
     "password", "passwd", "passphrase", "passcode", "pwd", "token", "secret", "credential", "key",
 )  # fmt: skip
 _SEPARATOR_HINTS = (":", "=", "：")
-_SPOKEN_HINTS = (
+_PROSE_HINTS = (
     "password", "passwd", "passphrase", "passcode", "密码", "密碼", "口令", "密钥", "密鑰", "令牌",
     "パスワード", "비밀번호", "contraseña", "mot de passe", "passwort", "kennwort", "senha",
     "كلمة المرور", "كلمة السر",
-    # Of пароль and токен what has no second small form, which a pattern would take for it.
+    # The parts of пароль and токен whose letters have no second lower-case form.
     "пар", "кен",
 )  # fmt: skip
 
@@ -95,7 +95,7 @@ _PATH = re.compile(r"(?:[/~.]|[A-Za-z]:[\\/])")
 
 
 class Family(Enum):
-    """How sure a name makes us: a password may be any word, the value of a key may not."""
+    """Kinds of names by how certain they are: a password may be any word, a key's value may not."""
 
     PASSWORD = auto()
     TOKEN = auto()
@@ -104,7 +104,7 @@ class Family(Enum):
 
 
 def family_of(name: str) -> Family | None:
-    """Return what kind of secret a field, header or variable called `name` holds, if any."""
+    """Return the kind of secret that a field, header or variable called `name` holds, if any."""
     match = _FIELD_NAME.search(name)
     if match is None or _NO_SECRET_NAME.search(name):
         return None
@@ -120,20 +120,20 @@ _FIELD_NAME = re.compile(
 
 
 def is_placeholder(value: str) -> bool:
-    """Return whether `value` stands where a secret would: `<your key>`, `$TOKEN`, `****`,
+    """Return whether `value` is written instead of a secret: `<your key>`, `$TOKEN`, `****`,
     `None`."""
     return _PLACEHOLDER.fullmatch(value) is not None
 
 
 def redact_named(text: str, replace: Callable[[str], str]) -> str:
-    """Put `replace(secret)` in place of each secret in `text` that its name gives away."""
-    # What is put in place of secrets holds none of the hints, so they are looked for once.
-    plain = folded(text)
-    if holds_any(plain, _NAME_HINTS) and holds_any(plain, _SEPARATOR_HINTS):
+    """Put `replace(secret)` in place of each secret in `text` that its name reveals."""
+    # Replacements contain none of the hints, so these are searched for once.
+    plain = normalised(text)
+    if contains_any(plain, _NAME_HINTS) and contains_any(plain, _SEPARATOR_HINTS):
         text = _NAMED.sub(lambda found: _named(found, replace), text)
-    text = _FLAG.sub(lambda found: _spoken(found, replace), text)
-    if holds_any(plain, _SPOKEN_HINTS):
-        text = _SPOKEN.sub(lambda found: _spoken(found, replace), text)
+    text = _FLAG.sub(lambda found: _in_prose(found, replace), text)
+    if contains_any(plain, _PROSE_HINTS):
+        text = _IN_PROSE.sub(lambda found: _in_prose(found, replace), text)
     return text
 
 
@@ -174,7 +174,7 @@ def _named(match: re.Match[str], replace: Callable[[str], str]) -> str:
     return match[0][:start] + replace(value) + match[0][start + len(value) :]
 
 
-def _spoken(match: re.Match[str], replace: Callable[[str], str]) -> str:
+def _in_prose(match: re.Match[str], replace: Callable[[str], str]) -> str:
     value = match["bare"].rstrip(".!?")
     if is_placeholder(value) or value.isalpha() or len(value) < 4:
         return match[0]
@@ -189,7 +189,7 @@ def _whole_name(match: re.Match[str]) -> str:
 
 
 def _without_closers(value: str) -> str:
-    """Leave out what closes a bracket or a sentence around a bare value."""
+    """Leave out the characters that close a bracket or a sentence around a bare value."""
     end = len(value)
     while end > 1 and value[end - 1] in ")]}>.:*!?" and not _opens_for(value, end - 1):
         end -= 1
@@ -228,7 +228,7 @@ def _is_bare_secret(match: re.Match[str], family: Family, name: str, value: str)
 
 
 def _is_code(value: str, *, constant: bool) -> bool:
-    """Return True for a call, and for a variable or an attribute given to a name in lower case."""
+    """Return whether `value` is a call, or a variable or attribute for a lower-case name."""
     if _CALL.match(value):
         return True
     return not constant and bool(_OWN_NAME.fullmatch(value) or _ATTRIBUTE.fullmatch(value))
@@ -245,18 +245,18 @@ def _ends_line(match: re.Match[str]) -> bool:
     return rest[:1] in ("", "\n")
 
 
-# What `re.IGNORECASE` takes for these letters besides what `str.lower` makes of their capitals.
-_TAKEN_FOR = {"\u0130": "i", "\u0131": "i", "\u017f": "s"}
+# Characters that `re.IGNORECASE` matches with these letters, besides what `str.lower` returns.
+_MATCHED_AS = {"\u0130": "i", "\u0131": "i", "\u017f": "s"}
 
 
-def folded(text: str) -> str:
+def normalised(text: str) -> str:
     """Return `text` in lower case, as `re.IGNORECASE` compares it with the letters of hints."""
     if not text.isascii():
-        for letter, plain in _TAKEN_FOR.items():
+        for letter, plain in _MATCHED_AS.items():
             text = text.replace(letter, plain)
     return text.lower()
 
 
-def holds_any(folded_text: str, hints: Iterable[str]) -> bool:
-    """Return whether one of `hints`, words in lower case, is part of a text that was `folded`."""
-    return any(hint in folded_text for hint in hints)
+def contains_any(normalised_text: str, hints: Iterable[str]) -> bool:
+    """Return whether one of `hints`, words in lower case, is part of a `normalised` text."""
+    return any(hint in normalised_text for hint in hints)

@@ -1,7 +1,7 @@
-"""The live view as a provider wants it: rows in, messages of one dialect out (ENGINE.md §6).
+"""Rendering of the live view: rows in, messages of one provider dialect out.
 
-Pure and deterministic: the same rows give the same bytes, so prompt caches hold. Stored messages
-are never changed; what a view repairs is repaired in the view alone.
+Pure and deterministic: the same rows render to the same bytes, so prompt caches stay valid. Stored
+messages never change; repairs affect the view alone. See docs/explanation/dialects.md.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ __all__ = ["Dialect", "RenderedView", "RenderingError", "render"]
 
 
 class Dialect(StrEnum):
-    """Which provider rules a view must meet."""
+    """The provider rules that a view must meet."""
 
     OPENAI = "openai"
     """Chat dicts as they are stored, each marker a user message of its own."""
     ANTHROPIC = "anthropic"
-    """Content blocks, system text apart, neighbours of one role in one message."""
+    """Content blocks, system text apart, neighbouring messages of one role joined."""
     STRICT = "strict"
     """Chat dicts whose roles alternate user/assistant once tool flow is ignored."""
 
@@ -36,9 +36,9 @@ class RenderedView:
     `messages` are the chat messages of the dialect. `system` is the system text as a list of text
     blocks, for anthropic alone; the other dialects leave it empty and keep system rows among
     their messages. `omitted` are the positions of rows that are missing, wholly or in part: tool
-    results that answer no call before them, results that a newer one replaced, rows with nothing
-    in them that the dialect can carry. `stubbed` are the positions of rows with a call that was
-    never answered, which got a constant result.
+    results that answer no call before them, results that a newer one replaced, rows without
+    anything that the dialect can carry. `stubbed` are the positions of rows with a call that was
+    never answered, which was given a constant result.
 
     Values inside the messages are shared with the rows: copy before changing them.
     """

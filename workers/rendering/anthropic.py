@@ -1,7 +1,7 @@
-"""Content parts of either shape as Anthropic content blocks.
+"""The `anthropic` dialect: content parts of either shape as Anthropic content blocks.
 
-Blocks of the Anthropic shape that are stored already pass unchanged: a signature holds only for
-the very text that it was given for (F041, F042).
+Stored blocks of the Anthropic shape pass unchanged, since a signature is valid only for the exact
+text that it was made for.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 from storage.conversations.rows import Message
 from workers.rendering.calls import (
     OPENING_LINE,
-    Call,
     Part,
+    StoredCall,
     ToolIds,
     answer_content,
     answered_id,
@@ -39,7 +39,7 @@ _WEB_URL = re.compile(r"https?://", re.IGNORECASE)
 
 
 def system_blocks(message: Message) -> list[Block]:
-    """Return the text of a system message; nothing else can stand there."""
+    """Return the text blocks of a system message; it can hold nothing else."""
     return [block for block in user_blocks(message) if block["type"] == "text"]
 
 
@@ -85,7 +85,7 @@ def result_block(message: Message, identifier: str) -> Block:
 
 
 def _unwrapped(content: Any) -> list[Part]:
-    """Return `content` as parts, with what result parts hold in their place."""
+    """Return `content` as parts, with result parts replaced by their own content."""
     return [
         inner
         for part in as_parts(content)
@@ -140,16 +140,16 @@ def _image(url: str) -> Block:
     return {"type": "text", "text": unshown("image_url")}
 
 
-def _call_block(call: Call, identifier: str) -> Block:
+def _call_block(call: StoredCall, identifier: str) -> Block:
     arguments = tool_input(call.arguments)
     return {"type": "tool_use", "id": identifier, "name": call.name, "input": arguments}
 
 
 def tool_input(arguments: Any) -> dict[str, Any]:
-    """Give arguments as the JSON object that a `tool_use` block must hold.
+    """Return arguments as the JSON object that a `tool_use` block must hold.
 
-    JSON text is parsed. What is no object, or not parseable as strict JSON, is wrapped as
-    `{"arguments": …}`; none at all is an empty object.
+    JSON text is parsed. Anything but an object, and text that is not strict JSON, is wrapped as
+    `{"arguments": …}`; missing arguments become an empty object.
     """
     if arguments is None or arguments == "":
         return {}
@@ -157,7 +157,7 @@ def tool_input(arguments: Any) -> dict[str, Any]:
         try:
             arguments = json.loads(arguments, parse_float=_finite, parse_constant=_refuse)
         except (ValueError, RecursionError):
-            # A model may have written broken JSON; the text itself is all that there is to show.
+            # A model may have written broken JSON; the text itself is all that can be shown.
             return {"arguments": arguments}
     return arguments if isinstance(arguments, dict) else {"arguments": arguments}
 
@@ -174,10 +174,10 @@ def _refuse(text: str) -> NoReturn:
 def write(
     steps: Sequence[Step],
 ) -> tuple[list[Block], list[dict[str, Any]], tuple[int, ...]]:
-    """Give the system blocks, the messages, and the positions of steps with nothing to show.
+    """Return the system blocks, the messages, and the positions of steps with nothing to show.
 
-    Each text is a block of its own, so the newest user message stays word for word whatever
-    stands beside it. Blank text and messages without a block are left out. Call ids are made
+    Each text is a block of its own, so the newest user message stays word for word beside
+    anything else. Blank text and messages without a block are left out. Call ids are made
     valid and unique. The first message is a user's.
     """
     system: list[Block] = []
@@ -191,11 +191,13 @@ def write(
             system += blocks
         elif step.is_user:
             blocks = user_blocks(step.message)
-            _say(messages, "user", blocks)
+            _append(messages, "user", blocks)
         else:
             blocks = assistant_blocks(step.message, shown)
-            _say(messages, "assistant", blocks)
-            _say(messages, "user", [result_block(r.message, shown[r.slot]) for r in step.results])
+            _append(messages, "assistant", blocks)
+            _append(
+                messages, "user", [result_block(r.message, shown[r.slot]) for r in step.results]
+            )
         if not blocks and step.position is not None:
             bare.append(step.position)
     if not messages or messages[0]["role"] != "user":
@@ -204,7 +206,7 @@ def write(
     return system, messages, tuple(bare)
 
 
-def _say(messages: list[dict[str, Any]], role: str, blocks: list[Block]) -> None:
+def _append(messages: list[dict[str, Any]], role: str, blocks: list[Block]) -> None:
     if not blocks:
         return
     if messages and messages[-1]["role"] == role:

@@ -1,7 +1,7 @@
 """Tool calls and their results, read from messages of either shape.
 
 A call is an entry of `tool_calls` or a `tool_use` content part; a result is a tool message or a
-`tool_result` content part, also inside a user message (F038).
+`tool_result` content part, also inside a user message.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ _UNNAMED = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """One tool call: its stored id, the tool's name, and its arguments as they are stored, JSON
-    text or a value."""
+class StoredCall:
+    """A stored tool call. `arguments` are as they were stored, JSON text or a value."""
 
     id: str
     name: str
@@ -35,7 +34,7 @@ def parts_of(message: Message) -> list[Part]:
     return content if isinstance(content, list) else []
 
 
-def calls_of(message: Message) -> tuple[Call, ...]:
+def calls_of(message: Message) -> tuple[StoredCall, ...]:
     """Return the calls that an assistant message makes: `tool_calls` first, then `tool_use` parts.
 
     A part that repeats an entry of `tool_calls` (some gateways keep both shapes) is no second
@@ -46,18 +45,18 @@ def calls_of(message: Message) -> tuple[Call, ...]:
     listed = tuple(_listed(call) for call in message.get("tool_calls") or ())
     known = {call.id for call in listed}
     return listed + tuple(
-        Call(part["id"], part.get("name") or _UNNAMED, part.get("input"))
+        StoredCall(part["id"], part.get("name") or _UNNAMED, part.get("input"))
         for part in parts_of(message)
         if is_call_part(part) and part["id"] not in known
     )
 
 
-def _listed(call: Mapping[str, Any]) -> Call:
+def _listed(call: Mapping[str, Any]) -> StoredCall:
     function = call.get("function")
     if function is not None:
-        return Call(call["id"], function.get("name") or _UNNAMED, function.get("arguments"))
+        return StoredCall(call["id"], function.get("name") or _UNNAMED, function.get("arguments"))
     custom = call.get("custom") or {}
-    return Call(call["id"], custom.get("name") or _UNNAMED, custom.get("input"))
+    return StoredCall(call["id"], custom.get("name") or _UNNAMED, custom.get("input"))
 
 
 def is_call_part(part: Part) -> bool:
@@ -72,12 +71,15 @@ def answered_id(part: Part) -> str | None:
 
 
 def answer_content(part: Part) -> Any:
-    """Return what a result part holds: text, a list of parts, or None."""
+    """Return the content of a result part: text, a list of parts, or None."""
     return part.get("content", part.get("output"))
 
 
 def as_parts(content: Any) -> list[Part]:
-    """Any content as parts: text is one part, nothing is none, foreign values become JSON text."""
+    """Return any content as parts.
+
+    Text becomes one part, missing content none, and other values become JSON text.
+    """
     if content is None:
         return []
     if isinstance(content, list):
@@ -102,9 +104,9 @@ _MAX_LENGTH = 64
 
 
 class ToolIds:
-    """Gives out the ids of one view. A valid id that is new keeps its form.
+    """The call ids of one view, made valid and unique. A valid id that is new stays as it is.
 
-    An id depends on the calls before it alone, so a view that grows at its end keeps its bytes.
+    An id depends only on the calls before it, so a view that grows at its end keeps its bytes.
     """
 
     def __init__(self) -> None:
@@ -124,19 +126,19 @@ class ToolIds:
 
 
 STUB_RESULT = "[No result of this call is on record. It may or may not have taken effect.]"
-"""Stands in for the result of a call that was never answered. It claims neither success nor
-failure: the action may have happened (F043)."""
+"""The result shown for a call that was never answered. It claims neither success nor failure, since
+the action may have happened."""
 
 OPENING_LINE = "(The conversation continues below.)"
 """A user message for a view that has none, or that must start with one and does not."""
 
 BRIDGE_LINE = "Noted."
 """An assistant message between two user-role messages that must neither touch nor be joined. It
-is short and says nothing, so that a model that copies it does no harm (F099)."""
+is short and without content, so a model that copies it does no harm."""
 
 _UNSHOWN = "[A part of type {} is not shown here.]"
 
 
 def unshown(part_type: str) -> str:
-    """Return the note in place of a content part that the dialect cannot carry."""
+    """Return the note shown instead of a content part that the dialect cannot carry."""
     return _UNSHOWN.format(part_type[:40])

@@ -1,4 +1,7 @@
-"""Messages as OpenAI-style chat servers take them. What they take already passes unchanged."""
+"""The `openai` dialect: messages as OpenAI-style chat servers accept them.
+
+Parts that such a server accepts pass unchanged.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,8 @@ from typing import Any
 
 from storage.conversations.rows import Message
 from workers.rendering.calls import (
-    Call,
     Part,
+    StoredCall,
     answer_content,
     answered_id,
     as_parts,
@@ -20,16 +23,16 @@ from workers.rendering.calls import (
 )
 from workers.rendering.repair import Step
 
-_SAYS_WITHOUT_CONTENT = ("tool_calls", "function_call", "refusal", "audio")
+_MAY_REPLACE_CONTENT = ("tool_calls", "function_call", "refusal", "audio")
 
 
 def chat_message(message: Message) -> dict[str, Any] | None:
-    """Give `message` as a chat dict, equal to the stored one wherever a chat server takes that.
+    """Return `message` as a chat dict, equal to the stored one wherever a chat server accepts that.
 
     Parts of the Anthropic shape are rewritten: `tool_use` to `tool_calls`, images to
-    `image_url`, results to text; signed thinking is dropped whole, since no chat server takes it
-    (F042). A message with nothing else in it gives None. Content that is missing where it must
-    not be becomes "", and an empty `tool_calls` list is left out.
+    `image_url`, results to text; signed thinking is dropped, since no chat server accepts it.
+    Returns None for a message with nothing else in it. Required content that is missing becomes
+    "", and an empty `tool_calls` list is left out.
     """
     shaped = dict(message)
     parts = parts_of(message)
@@ -44,10 +47,10 @@ def chat_message(message: Message) -> dict[str, Any] | None:
 
 
 def _with_content(shaped: dict[str, Any], dropped: bool) -> dict[str, Any] | None:
-    """Mend absent content; `dropped` says that the message had parts and none is left."""
+    """Repair missing content; `dropped` says that the message had parts and none is left."""
     if shaped.get("content") or shaped.get("content") == "":
         return shaped
-    if any(shaped.get(field) for field in _SAYS_WITHOUT_CONTENT):
+    if any(shaped.get(field) for field in _MAY_REPLACE_CONTENT):
         return {**shaped, "content": None} if "content" in shaped else shaped
     if dropped and shaped["role"] == "assistant":
         return None
@@ -55,7 +58,7 @@ def _with_content(shaped: dict[str, Any], dropped: bool) -> dict[str, Any] | Non
 
 
 def chat_result(message: Message) -> dict[str, Any]:
-    """Give a tool message as a chat dict; result parts in it become text."""
+    """Return a tool message as a chat dict; result parts in it become text."""
     parts = parts_of(message)
     if not any(answered_id(part) for part in parts):
         return chat_message(message) or {**message, "content": ""}
@@ -80,7 +83,7 @@ def _is_foreign(part: Part) -> bool:
 
 
 def _chat_part(part: Part, message: Message) -> Part | None:
-    """Return a part as chat servers take it, None for one that is dropped or shown elsewhere."""
+    """Return a part as chat servers accept it, None for one that is dropped or shown elsewhere."""
     if not _is_foreign(part):
         return part
     kind = str(part.get("type"))
@@ -104,19 +107,19 @@ def _image_url(source: Any) -> str | None:
             return None
 
 
-def _chat_call(call: Call) -> dict[str, Any]:
+def _chat_call(call: StoredCall) -> dict[str, Any]:
     text = json.dumps({} if call.arguments is None else call.arguments, ensure_ascii=False)
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": text}}
 
 
 def _text_of(part: Part) -> str:
-    """Return the text of a part of a tool result, which chat servers take as text alone."""
+    """Return the text of a part of a tool result, which chat servers accept as text alone."""
     text = part.get("text")
     return text if isinstance(text, str) else unshown(str(part["type"]))
 
 
 def write(steps: Sequence[Step]) -> tuple[list[dict[str, Any]], tuple[int, ...]]:
-    """Give the chat messages of `steps`, and the positions of those with nothing to show."""
+    """Return the chat messages of `steps`, and the positions of those with nothing to show."""
     messages: list[dict[str, Any]] = []
     bare: list[int] = []
     for step in steps:

@@ -1,7 +1,7 @@
-"""What every dialect needs first: calls next to their results, nothing without its partner.
+"""Repairs that every dialect needs: calls next to their results, no call or result alone.
 
 Providers refuse a request whose calls and results do not match, and since the view is made from
-stored rows, every retry would repeat the same fault (F005, F022, F030).
+stored rows, every retry would fail in the same way.
 """
 
 from __future__ import annotations
@@ -14,11 +14,18 @@ from storage.conversations.rows import Kind, Message, Row
 from storage.errors import InputError
 from workers.conversation.markers import frame
 from workers.conversation.transcript import SYSTEM_ROLES, ToolGroup, tool_groups
-from workers.rendering.calls import OPENING_LINE, STUB_RESULT, Call, answered_id, calls_of, parts_of
+from workers.rendering.calls import (
+    OPENING_LINE,
+    STUB_RESULT,
+    StoredCall,
+    answered_id,
+    calls_of,
+    parts_of,
+)
 
 
 class RenderingError(InputError):
-    """A row cannot be rendered because it was loaded without its text; load the view with texts.
+    """A row that was loaded without its text and cannot be rendered; load the view with texts.
 
     `position` is the row's place in its session.
     """
@@ -29,8 +36,8 @@ class RenderingError(InputError):
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """A tool message and the place of the call that it answers among the calls of its step."""
+class CallResult:
+    """A tool message; `slot` is the index of the call that it answers among those of its step."""
 
     slot: int
     message: Message
@@ -40,13 +47,13 @@ class Result:
 class Step:
     """A message with, when it makes calls, exactly one result for each.
 
-    Results are in view order, constant ones for unanswered calls behind them. `newest` marks the
-    newest real user message. `position` is None for a message that no row stands for.
+    Results are in view order, followed by constant ones for unanswered calls. `newest` marks the
+    newest real user message. `position` is None for a message that is not from a row.
     """
 
     message: Message
-    calls: tuple[Call, ...] = ()
-    results: tuple[Result, ...] = ()
+    calls: tuple[StoredCall, ...] = ()
+    results: tuple[CallResult, ...] = ()
     newest: bool = False
     position: int | None = None
 
@@ -69,7 +76,7 @@ class Repaired:
 
 
 def repair(rows: Sequence[Row]) -> Repaired:
-    """Order `rows` into steps: results behind their calls, the newest result of each call.
+    """Order `rows` into steps: results after their calls, the newest result of each call.
 
     Late results move up. A call without a result gets a constant one. Results that answer
     nothing, or that a newer one replaced, are omitted. Raises `RenderingError`.
@@ -94,11 +101,11 @@ def repair(rows: Sequence[Row]) -> Repaired:
 
 
 def _split(row: Row) -> Iterator[Row]:
-    """Give `row` as pieces that each answer one call or none.
+    """Yield `row` in pieces that each answer one call or none.
 
-    Result parts become tool pieces of their own, and what else the message holds stays a piece
-    at its place: pairing works on parts, not on rows (F038). A tool row with its own id keeps
-    the part that repeats it.
+    CallResult parts become tool pieces of their own, and the rest of the message stays one piece in
+    its place, since results are paired by part, not by row. A tool row with its own id keeps the
+    part that repeats it.
     """
     if row.kind is not Kind.MESSAGE:
         if row.summary is None:
@@ -133,9 +140,9 @@ def _step(piece: Row, pieces: Sequence[Row], group: ToolGroup | None, newest: bo
     if group is None:
         return Step(message, newest=newest, position=piece.position)
     answered = sorted((by, slot) for slot, by in enumerate(group.answered_by) if by is not None)
-    results = [Result(slot, _message(pieces[by])) for by, slot in answered]
+    results = [CallResult(slot, _message(pieces[by])) for by, slot in answered]
     results += [
-        Result(slot, {"role": "tool", "tool_call_id": call, "content": STUB_RESULT})
+        CallResult(slot, {"role": "tool", "tool_call_id": call, "content": STUB_RESULT})
         for slot, (call, by) in enumerate(zip(group.calls, group.answered_by, strict=True))
         if by is None
     ]

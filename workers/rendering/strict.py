@@ -1,7 +1,7 @@
 """The `strict` dialect: chat dicts for templates that insist on user/assistant alternation.
 
-Such templates skip tool rows and the assistant rows that make the calls when they check
-(F005), so alternation is judged on the other rows, here called the counted ones.
+When they check, such templates skip tool rows and the assistant rows that make the calls, so
+alternation is judged on the other rows, here called the counted ones.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _BLANK_LINE = "\n\n"
 
 
 @dataclass(frozen=True, slots=True)
-class _Spoken:
+class _Entry:
     """A chat message with its results; `alone` forbids joining it with a neighbour."""
 
     message: dict[str, Any]
@@ -35,15 +35,15 @@ class _Spoken:
 
 
 def write(steps: Sequence[Step]) -> tuple[list[dict[str, Any]], tuple[int, ...]]:
-    """Give the chat messages of `steps`, and the positions of those with nothing to show.
+    """Return the chat messages of `steps`, and the positions of those with nothing to show.
 
-    One system message leads at most, with all system text in it. Neighbouring assistant messages
-    are joined, also into a following one that makes calls. Neighbouring user messages are
-    joined, but the newest real one stands alone and as stored; between user messages that cannot
-    be joined stands a constant assistant line.
+    At most one system message comes first, with all system text in it. Neighbouring assistant
+    messages are joined, also into a following one that makes calls. Neighbouring user messages are
+    joined, except the newest real one, which stays alone and as stored; user messages that cannot
+    be joined are separated by a constant assistant line.
     """
     system: list[dict[str, Any]] = []
-    spoken: list[_Spoken] = []
+    entries: list[_Entry] = []
     bare: list[int] = []
     for step in steps:
         message = chat_message(step.message)
@@ -52,37 +52,37 @@ def write(steps: Sequence[Step]) -> tuple[list[dict[str, Any]], tuple[int, ...]]
         elif step.is_system:
             system.append(message)
         else:
-            _say(spoken, _Spoken(message, tuple(results_of(step)), alone=step.newest))
-    if _first_counted_role(spoken) == "assistant":
-        spoken.insert(0, _Spoken({"role": "user", "content": OPENING_LINE}))
+            _append(entries, _Entry(message, tuple(results_of(step)), alone=step.newest))
+    if _first_counted_role(entries) == "assistant":
+        entries.insert(0, _Entry({"role": "user", "content": OPENING_LINE}))
     messages = [_join_system(system)] if system else []
-    for turn in spoken:
-        messages += [turn.message, *turn.results]
+    for entry in entries:
+        messages += [entry.message, *entry.results]
     return messages, tuple(bare)
 
 
-def _say(spoken: list[_Spoken], turn: _Spoken) -> None:
-    """Append `turn` to what was spoken so that the counted roles go on alternating."""
-    last = spoken[-1] if spoken else None
-    if turn.role == "user":
-        if last and last.role == "user" and not (last.alone or turn.alone):
-            spoken[-1] = _Spoken(_join_users(last.message, turn.message))
+def _append(entries: list[_Entry], entry: _Entry) -> None:
+    """Append `entry` so that the counted roles keep alternating."""
+    last = entries[-1] if entries else None
+    if entry.role == "user":
+        if last and last.role == "user" and not (last.alone or entry.alone):
+            entries[-1] = _Entry(_join_users(last.message, entry.message))
             return
-        if _last_counted_role(spoken) == "user":
-            spoken.append(_Spoken({"role": "assistant", "content": BRIDGE_LINE}))
+        if _last_counted_role(entries) == "user":
+            entries.append(_Entry({"role": "assistant", "content": BRIDGE_LINE}))
     elif last and last.role == "assistant" and last.counted:
-        content = _join(last.message.get("content"), turn.message.get("content"))
-        spoken[-1] = _Spoken({**turn.message, "content": content}, turn.results)
+        content = _join(last.message.get("content"), entry.message.get("content"))
+        entries[-1] = _Entry({**entry.message, "content": content}, entry.results)
         return
-    spoken.append(turn)
+    entries.append(entry)
 
 
-def _first_counted_role(spoken: Sequence[_Spoken]) -> str | None:
-    return next((turn.role for turn in spoken if turn.counted), None)
+def _first_counted_role(entries: Sequence[_Entry]) -> str | None:
+    return next((entry.role for entry in entries if entry.counted), None)
 
 
-def _last_counted_role(spoken: Sequence[_Spoken]) -> str | None:
-    return next((turn.role for turn in reversed(spoken) if turn.counted), None)
+def _last_counted_role(entries: Sequence[_Entry]) -> str | None:
+    return next((entry.role for entry in reversed(entries) if entry.counted), None)
 
 
 def _join_system(system: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -94,8 +94,10 @@ def _join_system(system: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _join_users(earlier: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:
-    """Both texts in one message, with the other fields that both share: a name that only one of
-    them carries must not claim the words of the other."""
+    """Return both texts in one message, with the other fields that both share.
+
+    A name that only one of them carries must not claim the words of the other.
+    """
     shared = {key: value for key, value in later.items() if earlier.get(key) == value}
     content = _join(earlier["content"], later["content"])
     return {**shared, "role": "user", "content": content}

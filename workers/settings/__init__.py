@@ -1,7 +1,7 @@
 """The settings of a service: one frozen value, checked when it is loaded.
 
-Names are loaded when they are first used: the endpoints of summarisers share the base of these
-blocks, and one of the blocks is theirs.
+Names are loaded when they are first used, since the endpoints of summarisers import the base of
+these blocks, and one of the blocks is theirs.
 """
 
 from __future__ import annotations
@@ -76,10 +76,10 @@ __all__ = [
     "settings_path",
 ]
 
-if not TYPE_CHECKING:  # Else every name would be one that a type checker takes for good.
+if not TYPE_CHECKING:  # Otherwise a type checker would accept every name.
 
     def __getattr__(name: str) -> object:
-        """Load a name and keep it."""
+        """Load a name and cache it."""
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = getattr(import_module(_HOMES[name]), name)

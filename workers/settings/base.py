@@ -1,4 +1,4 @@
-"""What every block of settings shares: strictness, units, words for allowed values, and errors."""
+"""The base of every block of settings: strictness, units, words for allowed values, and errors."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from storage.errors import AfterturnError
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
-    """What a number counts, as annotation on its field: `seconds`, `tokens`."""
+class UnitName:
+    """The unit of a number, as annotation on its field: `seconds`, `tokens`."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """Words for the allowed values, and for the default, where deriving them would mislead."""
+    """The words for the allowed values and the default, where deriving them would mislead."""
 
     text: str
     default: str = ""
 
 
-Seconds = Annotated[float, Unit("seconds")]
-Tokens = Annotated[int, Unit("tokens")]
+Seconds = Annotated[float, UnitName("seconds")]
+Tokens = Annotated[int, UnitName("tokens")]
 Share = Annotated[float, Field(ge=0.05, le=0.95)]
 """A share of a window. The upper bound keeps every threshold below the usable window."""
 
@@ -35,8 +35,8 @@ Share = Annotated[float, Field(ge=0.05, le=0.95)]
 class Block(BaseModel):
     """A frozen block of settings that refuses unknown keys and converts nothing but int to float.
 
-    A key with nothing behind it (`compression:` with every line below it commented out) counts as
-    left out, where the default is a block, a list, a mapping or made at run time.
+    A key without a value (`compression:` with every line below it commented out) counts as left
+    out where the default is a block, a list, a mapping or made at run time.
     """
 
     model_config = ConfigDict(
@@ -59,11 +59,11 @@ class Block(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong, fit to be shown: no value in it is a secret.
+    """One fault in the settings, safe to show: no value in it is a secret.
 
     `key` is the dotted path of the setting, or the environment variable. `given` is the value as
-    text, or None where there is none to show. `allowed` says in words what would be right,
-    `nearest` is the known key next to an unknown one, `line` counts from 1 within the file.
+    text, or None where there is none to show. `allowed` describes the correct values, `nearest` is
+    the known key that is closest to an unknown one, `line` counts from 1 within the file.
     """
 
     key: str
@@ -85,7 +85,7 @@ class Problem:
 
 
 class SettingsError(AfterturnError):
-    """The settings cannot be used. Correct what `problems` lists and start again.
+    """Settings that cannot be used. Correct what `problems` lists and start again.
 
     `problems` holds all of them in the order of the file, `path` the file they came from, if any.
     """

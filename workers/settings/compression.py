@@ -1,4 +1,4 @@
-"""Block `compression`: how conversations are kept small."""
+"""Block `compression`: the rules of compaction."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
-from workers.settings.base import Allowed, Block, Seconds, Share, Tokens, Unit
+from workers.settings.base import Allowed, Block, Seconds, Share, Tokens, UnitName
 
 _YEAR = 31_536_000
 _DAY = 86_400
@@ -25,7 +25,7 @@ class CompressionSettings(Block):
         "pruning included; a person can still ask for compaction.",
     )
     progress_notices: bool = Field(
-        False, description="Tell the user through signals when a compaction starts and ends."
+        False, description="Notify the user through signals when a compaction starts and ends."
     )
 
     threshold: Share = Field(
@@ -33,7 +33,7 @@ class CompressionSettings(Block):
         description="Share of the usable window at which a conversation is compacted. Raised to "
         "0.75 for windows below 512,000 tokens, unless a key of model_thresholds matches.",
     )
-    threshold_tokens: Annotated[int | None, Unit("tokens")] = Field(
+    threshold_tokens: Annotated[int | None, UnitName("tokens")] = Field(
         None, ge=1000, le=10_000_000, description="Upper bound of the threshold; null for none."
     )
     model_thresholds: Mapping[Annotated[str, Field(min_length=1)], Share] = Field(
@@ -47,30 +47,30 @@ class CompressionSettings(Block):
         le=0.80,
         description="Share of the threshold that is kept as the protected recent tail.",
     )
-    protect_first_n: Annotated[int, Unit("messages")] = Field(
+    protect_first_n: Annotated[int, UnitName("messages")] = Field(
         3,
         ge=0,
         le=100,
         description="Opening messages behind the system messages that are never compacted. The "
         "first request is protected even with 0.",
     )
-    protect_last_n: Annotated[int, Unit("messages")] = Field(
+    protect_last_n: Annotated[int, UnitName("messages")] = Field(
         20,
         ge=1,
         le=1000,
         description="Newest messages that are never compacted; fewer when they alone would fill "
         "the tail.",
     )
-    min_tail_user_messages: Annotated[int, Unit("messages")] = Field(
+    min_tail_user_messages: Annotated[int, UnitName("messages")] = Field(
         1, ge=1, le=100, description="Newest user messages that always stay in the tail."
     )
-    max_attempts: Annotated[int, Unit("passes")] = Field(
+    max_attempts: Annotated[int, UnitName("passes")] = Field(
         3, ge=1, le=10, description="Batch passes per turn before a request that is too large."
     )
-    summary_attempts: Annotated[int, Unit("calls")] = Field(
+    summary_attempts: Annotated[int, UnitName("calls")] = Field(
         3, ge=1, le=10, description="Calls per job before a summary counts as failed."
     )
-    exhausted_after: Annotated[int, Unit("jobs")] = Field(
+    exhausted_after: Annotated[int, UnitName("jobs")] = Field(
         3,
         ge=1,
         le=100,
@@ -93,10 +93,10 @@ class CompressionSettings(Block):
     )
 
     micro_compact: bool = Field(
-        True, description="Fold old exchanges into a rolling summary after each turn."
+        True, description="Absorb old exchanges into a rolling summary after each turn."
     )
     micro_compact_every_n_turns: Annotated[
-        int, Allowed("integer up to 1000; below 1 counts as 1"), Unit("turns")
+        int, Allowed("integer up to 1000; below 1 counts as 1"), UnitName("turns")
     ] = Field(
         1,
         le=1000,
@@ -123,7 +123,7 @@ class CompressionSettings(Block):
         description="Live size at which old tool output is shortened without a model, even below "
         "the threshold; 0 for never.",
     )
-    proactive_prune_min_result_chars: Annotated[int, Unit("characters")] = Field(
+    proactive_prune_min_result_chars: Annotated[int, UnitName("characters")] = Field(
         8000, ge=200, le=10_000_000, description="Tool results above this size are shortened."
     )
     proactive_prune_min_reclaim_tokens: Tokens = Field(
@@ -155,19 +155,19 @@ class CompressionSettings(Block):
         ],
     ] = Field(
         default_factory=dict,
-        description="Of what kind tools of your own are, by their names (* stands for anything): "
-        "what the line in the place of their output tells. Built-in names are known.",
+        description="Kinds of your own tools by name (* stands for anything); the kind decides the "
+        "line that replaces their output. Built-in names are known.",
     )
 
     idle_compact_after_seconds: Seconds = Field(
         0, ge=0, le=_YEAR, description="Compact a session that was idle this long; 0 for never."
     )
 
-    hygiene_hard_message_limit: Annotated[int, Unit("messages")] = Field(
+    hygiene_hard_message_limit: Annotated[int, UnitName("messages")] = Field(
         5000,
         ge=10,
         le=1_000_000,
-        description="Live messages at which a session is compacted whatever else holds it back.",
+        description="Live messages at which a session is compacted regardless of any guard.",
     )
     hygiene_timeout_seconds: Seconds = Field(
         30,
@@ -198,11 +198,11 @@ class CompressionSettings(Block):
         False,
         description="Let OpenAI compact on its side where the model can; ours is the backstop.",
     )
-    codex_responses_compact_threshold: Annotated[int | None, Unit("tokens")] = Field(
+    codex_responses_compact_threshold: Annotated[int | None, UnitName("tokens")] = Field(
         None,
         ge=1000,
         le=10_000_000,
-        description="Threshold told to OpenAI for that; null for 8,192 tokens below ours.",
+        description="Threshold sent to OpenAI for that; null for 8,192 tokens below ours.",
     )
 
     context_timeout_seconds: Seconds = Field(

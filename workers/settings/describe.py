@@ -1,4 +1,4 @@
-"""Put settings into words: every setting as a row, and what is wrong with a configuration."""
+"""Settings in words: every setting as a row, and the problems of a configuration."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from workers.settings.base import Allowed, Problem, Unit
+from workers.settings.base import Allowed, Problem, UnitName
 from workers.settings.document import Document, KeyPath, dotted
 from workers.settings.model import Settings
 from workers.settings.urls import masked_url
@@ -30,7 +30,7 @@ _SECRET_LOOKS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class SettingRow:
-    """One setting: dotted key, allowed values, default and meaning, all in words."""
+    """A setting in words: dotted key, allowed values, default and meaning."""
 
     key: str
     allowed: str
@@ -52,9 +52,9 @@ def as_markdown(rows: Sequence[SettingRow]) -> str:
 
 
 def block_at(path: Sequence[str | int]) -> type[BaseModel] | None:
-    """Return the block that stands at `path` in the settings, None if there is none.
+    """Return the block at `path` in the settings, None if there is none.
 
-    Numbers in `path` are places in a list.
+    Numbers in `path` are indexes into a list.
     """
     block: type[BaseModel] | None = Settings
     for step in path:
@@ -85,15 +85,15 @@ def allowed_values(setting: FieldInfo) -> str:
 
 
 def problems_in(error: ValidationError, document: Document) -> tuple[Problem, ...]:
-    """Return every problem of `error`; `document` tells the lines."""
+    """Return every problem of `error`; `document` knows the lines."""
     return tuple(_problem(detail, document) for detail in error.errors(include_url=False))
 
 
 def nearest_key(path: KeyPath) -> str:
     """Return the dotted known key that is most likely meant by the unknown key at `path`.
 
-    The same name in another block goes first, then a similar name beside it, then a similar one
-    elsewhere, then whatever beside it resembles it most.
+    The same name in another block comes first, then a similar name in its own block, then a similar
+    one elsewhere, then the most similar name of its own block.
     """
     name = str(path[-1])
     block = block_at(path[:-1])
@@ -111,7 +111,7 @@ def nearest_key(path: KeyPath) -> str:
 
 
 def shown_value(key: str, value: Any) -> str:
-    """Return `value` fit for a message: short, without secrets, containers by their kind only."""
+    """Return `value` as text for a message: short, without secrets, containers by kind only."""
     if isinstance(value, BaseModel | dict):
         return "a mapping"
     if isinstance(value, list | tuple):
@@ -193,7 +193,7 @@ def _range(metadata: Sequence[Any]) -> str:
 
 
 def _unit(metadata: Sequence[Any]) -> str:
-    return next((f" {m.name}" for m in metadata if isinstance(m, Unit)), "")
+    return next((f" {m.name}" for m in metadata if isinstance(m, UnitName)), "")
 
 
 def _holds_secrets(key: str) -> bool:

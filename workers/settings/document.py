@@ -11,14 +11,14 @@ import yaml
 from workers.settings.base import Problem
 
 KeyPath: TypeAlias = tuple[str | int, ...]
-"""Keys and places in lists, from the root of the file down."""
+"""Keys and list indexes, from the root of the file down."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What a file says. `lines` counts from 1; merged keys (`<<`) have no line of their own.
+    """The content of a file. `lines` counts from 1; merged keys (`<<`) have no line of their own.
 
-    `doubles` are the keys that stand more than once in their block; `content` has the last.
+    `doubles` are the keys that occur more than once in their block; `content` has the last one.
     """
 
     content: Any
@@ -34,7 +34,7 @@ class Document:
 
 
 class UnreadableError(Exception):
-    """The text is no YAML that settings can be taken from; `problem` says why and where."""
+    """A text that is not YAML that settings can be read from; `problem` says why and where."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(str(problem))
@@ -42,7 +42,7 @@ class UnreadableError(Exception):
 
 
 def read_document(raw: bytes) -> Document:
-    """Return what the YAML in `raw` says; an empty text says None.
+    """Return the content of the YAML in `raw`; an empty text has None.
 
     Raises `UnreadableError` when it is not UTF-8, not YAML or more than one document. The
     messages show keys but no values.
@@ -50,14 +50,13 @@ def read_document(raw: bytes) -> Document:
     try:
         loader = yaml.SafeLoader(raw.decode("utf-8-sig"))
         node = loader.get_single_node()
-        lines, doubles = _lines(
-            node
-        )  # Before the next step, which mixes merged keys into the nodes.
+        # Before the next step, which mixes merged keys into the nodes.
+        lines, doubles = _lines(node)
         content = None if node is None else loader.construct_document(node)
     except UnicodeDecodeError as error:
         raise UnreadableError(Problem("", f"not UTF-8 at byte {error.start}")) from None
     except (yaml.YAMLError, ValueError, KeyError, AttributeError, RecursionError) as error:
-        # The last four escape from PyYAML at impossible dates, wrong explicit tags and the like.
+        # PyYAML raises the last four for impossible dates, wrong explicit tags and the like.
         raise UnreadableError(_syntax(error)) from None
     return Document(content, lines, doubles)
 
@@ -83,7 +82,7 @@ def _lines(root: yaml.Node | None) -> tuple[dict[KeyPath, int], tuple[Problem, .
 def _keys(
     node: yaml.Node | None, path: KeyPath, above: frozenset[int]
 ) -> Iterator[tuple[KeyPath, int]]:
-    if id(node) in above:  # An alias may name a node that it stands in.
+    if id(node) in above:  # An alias may name a node that contains it.
         return
     above |= {id(node)}
     if isinstance(node, yaml.SequenceNode):

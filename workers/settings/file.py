@@ -1,4 +1,4 @@
-"""Load settings from one YAML file and three variables of the environment."""
+"""Loading of settings from one YAML file and three environment variables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _VARIABLES = {"database_url": "DATABASE_URL", "broker_url": "BROKER_URL"}
 _RELOADED = ("compression", "auxiliary")
 
 _Stamp: TypeAlias = tuple[int, int, int] | None
-"""What changes when a file changes; None without file."""
+"""A value that changes when a file changes; None without a file."""
 
 
 def settings_path(path: Path | None = None, environ: Mapping[str, str] | None = None) -> Path:
@@ -42,9 +42,9 @@ def settings_path(path: Path | None = None, environ: Mapping[str, str] | None = 
 def load_settings(path: Path | None = None, environ: Mapping[str, str] | None = None) -> Settings:
     """Return the settings of the file (see `settings_path`) and the environment.
 
-    DATABASE_URL and BROKER_URL go before the file; no other variable changes a setting, and
-    empty ones count as not set. Without a file of the user's own the defaults hold; a file that
-    was named must exist. Raises `SettingsError` with every problem of file and variables.
+    DATABASE_URL and BROKER_URL take precedence over the file; no other variable changes a setting,
+    and empty ones count as not set. Without the user's own file the defaults apply; a file that was
+    named must exist. Raises `SettingsError` with every problem of file and variables.
     """
     environ = os.environ if environ is None else environ
     file = settings_path(path, environ)
@@ -53,10 +53,10 @@ def load_settings(path: Path | None = None, environ: Mapping[str, str] | None = 
 
 
 class SettingsSource:
-    """The settings that hold now. Safe to use from many threads.
+    """The current settings. Safe to use from many threads.
 
     Blocks `compression` and `auxiliary` follow the file; all others stay as they were at the
-    start. A file that breaks or disappears changes nothing, and the log says so once.
+    start. A file that becomes invalid or disappears changes nothing; that is logged once.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class SettingsSource:
 
     @classmethod
     def fixed(cls, settings: Settings) -> Self:
-        """Return a source that always gives `settings`."""
+        """Return a source that always returns `settings`."""
         return cls(settings)
 
     @classmethod
@@ -87,7 +87,7 @@ class SettingsSource:
         return cls(load_settings(path, environ), file, environ, stamp)
 
     def current(self) -> Settings:
-        """Return the settings of now; costs one stat of the file."""
+        """Return the current settings; costs one stat of the file."""
         if self._file is None:
             return self._settings
         with self._lock:

@@ -6,20 +6,18 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
-from workers.settings.base import Allowed, Block, Seconds, Unit
+from workers.settings.base import Allowed, Block, Seconds, UnitName
 from workers.settings.compression import CompressionSettings
 from workers.settings.prices import PriceSettings
 from workers.settings.urls import broker_url, database_url, default_database_url
-from workers.summariser.endpoints import (
-    SummariserSettings,
-)
+from workers.summariser.endpoints import SummariserSettings
 
 _HOUR = 3600
 _DAY = 24 * _HOUR
 _WEEK = 7 * _DAY
 _MOST_DAYS = 3650
 
-Days = Annotated[float, Unit("days")]
+Days = Annotated[float, UnitName("days")]
 
 
 class AuxiliarySettings(Block):
@@ -29,12 +27,12 @@ class AuxiliarySettings(Block):
 
 
 class WorkerSettings(Block):
-    """How a worker works. Read at its start."""
+    """The settings of a worker. Read at its start."""
 
-    concurrency: Annotated[int, Unit("jobs")] = Field(
+    concurrency: Annotated[int, UnitName("jobs")] = Field(
         8, ge=1, le=256, description="Jobs at the same time, one thread each."
     )
-    bulk_at_once: Annotated[int, Unit("jobs")] = Field(
+    bulk_at_once: Annotated[int, UnitName("jobs")] = Field(
         2,
         ge=1,
         le=256,
@@ -51,16 +49,19 @@ class WorkerSettings(Block):
         600,
         ge=0,
         le=3600,
-        description="How long a worker that stops lets running model calls go on, before it gives "
-        "their jobs to other workers.",
+        description="How long a worker that stops lets running model calls continue before it "
+        "hands their jobs to other workers.",
     )
     poll_seconds: Seconds = Field(
-        0.5, ge=0.01, le=1, description="Pause between two looks at the jobs table without broker."
+        0.5,
+        ge=0.01,
+        le=1,
+        description="Pause between two polls of the jobs table without a broker.",
     )
 
 
 class ScheduleSettings(Block):
-    """What runs by the clock. Read at the start."""
+    """The intervals of scheduled tasks. Read at the start."""
 
     reconcile_seconds: Seconds = Field(
         10,
@@ -72,8 +73,8 @@ class ScheduleSettings(Block):
         60,
         ge=1,
         le=_DAY,
-        description="Pause between two searches for sessions of which something is due and that "
-        "have no job, such as those whose cooldown has ended.",
+        description="Pause between two searches for sessions with due work but without a job, such "
+        "as those whose cooldown has ended.",
     )
     idle_seconds: Seconds = Field(
         60,
@@ -86,7 +87,7 @@ class ScheduleSettings(Block):
         3600,
         ge=1,
         le=_WEEK,
-        description="Pause between two deletions of what block retention gives up.",
+        description="Pause between two deletions of what block retention no longer keeps.",
     )
     database_seconds: Seconds = Field(
         3600,
@@ -104,7 +105,7 @@ class ScheduleSettings(Block):
 
 
 class RetentionSettings(Block):
-    """How long records are kept. Messages and summaries are kept for good. Read at the start."""
+    """How long records are kept; messages and summaries are never deleted. Read at the start."""
 
     jobs_days: Days = Field(
         7, ge=0, le=_MOST_DAYS, description="Finished jobs. Dead ones stay until they are dropped."
@@ -123,21 +124,21 @@ class RetentionSettings(Block):
         365,
         ge=1,
         le=_MOST_DAYS,
-        description="Events of a session after its end. Until then each is known, so that what is "
-        "sent again is not stored again.",
+        description="Events of a session after its end. Until then each is kept, so that a turn "
+        "that is sent again is not stored again.",
     )
     audit_days: Days = Field(
         0,
         ge=0,
         le=_MOST_DAYS,
-        description="The audit trail: who did what; 0 keeps it for good.",
+        description="The audit trail: who did what; 0 keeps it forever.",
     )
 
 
 class Settings(Block):
-    """Everything that may be configured, each value checked.
+    """All settings, each value checked.
 
-    Keys of model endpoints are no settings: they come from the environment when an endpoint is
+    Keys of model endpoints are not settings: they come from the environment when an endpoint is
     resolved. Neither URL shows in `repr`, as they may hold passwords.
     """
 
@@ -155,7 +156,7 @@ class Settings(Block):
     broker_url: Annotated[str | None, Allowed("broker URL, or null")] = Field(
         None,
         repr=False,
-        description="Redis or RabbitMQ that rings workers on other hosts; null for the embedded "
+        description="Redis or RabbitMQ that notifies workers on other hosts; null for the embedded "
         "worker, which polls. Environment: BROKER_URL.",
     )
     compression: CompressionSettings = Field(default_factory=CompressionSettings)

@@ -1,4 +1,4 @@
-"""Block `prices`: what models cost, and what so many tokens of one cost."""
+"""Block `prices`: prices of models, and the cost of a number of tokens."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MILLION = 1_000_000
 
 
 class ModelPrice(Block):
-    """What a million tokens of a model cost."""
+    """The price of a million tokens of a model."""
 
     input: float = Field(ge=0, le=_MOST, description="A million tokens of a request.")
     cached_input: float | None = Field(
@@ -28,11 +28,13 @@ class ModelPrice(Block):
 
 
 class PriceSettings(Block):
-    """Prices of models. None is built in, as they change; what is not named here costs an unknown
-    amount. Read at the start."""
+    """Prices of models. Read at the start.
+
+    None is built in, since they change; the cost of a model that is not named here is unknown.
+    """
 
     currency: str = Field(
-        "USD", min_length=1, max_length=8, description="What prices are in, as reports show it."
+        "USD", min_length=1, max_length=8, description="Currency of the prices, as reports show it."
     )
     models: Annotated[
         Mapping[Annotated[str, Field(min_length=1)], ModelPrice],
@@ -53,7 +55,7 @@ def price_of(prices: PriceSettings, model: str) -> ModelPrice | None:
 def cost(
     price: ModelPrice, *, prompt_tokens: int = 0, cached_tokens: int = 0, answer_tokens: int = 0
 ) -> float:
-    """Return what these tokens cost; `cached_tokens` are beside `prompt_tokens`, not among them."""
+    """Return the cost of these tokens; `prompt_tokens` does not include `cached_tokens`."""
     cached = price.input if price.cached_input is None else price.cached_input
     whole = prompt_tokens * price.input + cached_tokens * cached + answer_tokens * price.output
     return whole / _MILLION

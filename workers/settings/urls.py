@@ -1,4 +1,4 @@
-"""URLs as people write them in settings, and how they are shown without their secrets."""
+"""URLs as people write them in settings, and their masking for output."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ BROKER_SCHEMES = (
     "filesystem", "gcpubsub", "kafka", "librabbitmq", "memory", "mongodb", "pgmq", "pyamqp",
     "pyro", "qpid", "redis", "rediss", "sentinel", "slmq", "sqla", "sqlalchemy", "sqs", "zookeeper",
 )  # fmt: skip
-"""The transports that Celery knows by name. Whether the library of one is installed shows when
-it is used."""
+"""The transports that Celery knows by name. A missing library of one shows only when it is used."""
 
 _BROKERS_WITH_PORTS = frozenset({"amqp", "amqps", "pyamqp", "redis", "rediss", "sentinel"})
 _SCHEME = re.compile(r"[a-z][a-z0-9.-]*(\+[a-z0-9.+-]+)?", re.I)
@@ -41,7 +40,7 @@ def database_url(text: str) -> str:
     """Return `text` with the driver that the storage uses, everything else as given.
 
     `postgres://` and `postgresql://` become `postgresql+psycopg://`. Raises `ValueError` for
-    other databases and drivers, and for SQLite in memory, which no other process could see and
+    other databases and drivers, and for SQLite in memory, which other processes could not see and
     which would lose every conversation. The message never repeats the URL.
     """
     scheme, separator, rest = text.partition("://")
@@ -67,15 +66,15 @@ def _is_in_memory(url: URL) -> bool:
 def broker_url(text: str) -> str:
     """Return `text` if it is the URL of a broker, or several separated by semicolons.
 
-    Raises `ValueError` for a scheme that Celery does not know and for a port that is no port.
+    Raises `ValueError` for a scheme that Celery does not know and for an invalid port.
     The message never repeats more than the scheme.
     """
     for url in text.split(";"):
         scheme, separator, _ = url.partition("://")
         if not separator or not _SCHEME.fullmatch(scheme):
             raise ValueError("needs to be a URL such as redis://localhost:6379/0")
-        # What follows a plus belongs to the library of the transport, as in sqla+sqlite. Celery
-        # takes what is before it as it stands, and a whole scheme in any case.
+        # The part after a plus belongs to the library of the transport, as in sqla+sqlite. Celery
+        # takes the part before it as written, but a whole scheme in either case.
         transport, plus, _ = scheme.partition("+")
         transport = transport if plus else transport.lower()
         if transport not in BROKER_SCHEMES:

@@ -1,4 +1,4 @@
-"""Whatever writes summaries: a model behind an OpenAI-compatible URL, or the built-in one.
+"""Summarisers: models behind OpenAI-compatible URLs, and the built-in one.
 
-Nothing is imported here, so that naming the package does not load `openai`.
+Nothing is imported here, so that importing the package does not load `openai`.
 """

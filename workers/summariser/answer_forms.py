@@ -1,7 +1,7 @@
-"""What an answer can be instead of a summary: a refusal, a plan, an error page, a tool call.
+"""Answers that are not summaries: refusals, plans, error pages, tool calls.
 
-Each is known by how the whole answer opens. Texts of endpoints and models in the languages that
-they are seen in; a summary that tells of a refusal or a plan does not open with one.
+Each is recognised by the opening of the whole answer, in the languages in which endpoints and
+models write them; a summary that reports a refusal or a plan does not open with one.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ _BLANK = re.compile(
 
 
 def other_than_summary(answer: str) -> ErrorClass | None:
-    """Return what `answer` is by its form, or None where it may be a summary."""
+    """Return the class of `answer` by its form, or None where it may be a summary."""
     if is_blank(answer):
         return ErrorClass.EMPTY
     value = _json(answer)
@@ -96,13 +96,16 @@ def other_than_summary(answer: str) -> ErrorClass | None:
 
 
 def is_blank(text: str) -> bool:
-    """Return whether `text` says nothing: no letter and no digit, or only a word for "nothing"."""
+    """Return whether `text` is empty: no letter and no digit, or only a word for "nothing"."""
     return _BLANK.fullmatch(text) is not None
 
 
 def unwrapped(text: str) -> str:
-    """Take off what models put around an answer: one code fence, one line that announces the
-    summary, one JSON object whose only field is `summary`."""
+    """Remove what models put around an answer.
+
+    That is one code fence, one line that announces the summary, and one JSON object whose only
+    field is `summary`.
+    """
     answer = _without_preamble(text.strip().lstrip("\ufeff"))
     fenced = _FENCED.fullmatch(answer)
     if fenced and ("```" not in fenced["inside"] or fenced["language"].lower() in _TEXT_FENCES):

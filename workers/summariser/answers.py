@@ -1,4 +1,4 @@
-"""The checks that an answer must pass before it is stored as a summary."""
+"""Checks that an answer must pass before it is stored as a summary."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from workers.summariser.contract import ErrorClass, Passage, SummariserError, Su
 from workers.summariser.headings import body, missing_headings, outline
 from workers.summariser.passages import FENCE
 from workers.summariser.role_play import is_role_play, passes_order_on
-from workers.summariser.scripts import dominant_script, is_spoken, scripts_spoken
+from workers.summariser.scripts import accepted_scripts, dominant_script, is_accepted
 
 _SEVERAL_SECRETS = 2
 _FOREIGN = ("tool", "runtime")
-"""How labels of passages begin whose words neither the user nor the agent chose."""
+"""First words of the labels of passages that neither the user nor the agent wrote."""
 
 
 def accept(text: str, request: SummaryRequest) -> str:
-    """Return the summary in `text`, cleaned and redacted, or raise what is wrong with it.
+    """Return the summary in `text`, cleaned and redacted.
 
-    One code fence around it and a leading "here is the summary" are taken off; the headings of a
-    structured summary come in the form that is stored. Raises `SummariserError` with EMPTY,
+    One code fence around it and a leading "here is the summary" are removed; the headings of a
+    structured summary are written in the stored form. Raises `SummariserError` with EMPTY,
     ERROR_PAGE, TOOL_CALL, REFUSAL, PLAN, ROLE_PLAY, SECRETS, ECHO, WRONG_SCRIPT, MISSING_SECTIONS
-    or TOO_LARGE, the first that holds; no text is in the error. That a defrag must shrink the
-    summary by a fifth is for the caller to check.
+    or TOO_LARGE, the first that applies; the error contains no text. The caller checks that a
+    defrag shrinks the summary by a fifth.
     """
     answer = unwrapped(text)
     if request.task.in_sections:
@@ -52,8 +52,8 @@ def _check_against(summary: str, request: SummaryRequest) -> None:
         raise SummariserError(ErrorClass.ROLE_PLAY, "an order in a tool's words")
     structured = request.task.in_sections
     script = dominant_script(body(summary) if structured else summary)
-    if script and not is_spoken(script, request):
-        wanted = ", ".join(sorted(scripts_spoken(request)))
+    if script and not is_accepted(script, request):
+        wanted = ", ".join(sorted(accepted_scripts(request)))
         raise SummariserError(ErrorClass.WRONG_SCRIPT, f"{script} where {wanted} is spoken")
     if structured and (missing := missing_headings(summary)):
         raise SummariserError(ErrorClass.MISSING_SECTIONS, f"without {', '.join(missing)}")
@@ -77,9 +77,9 @@ _ITEM = re.compile(r"(?:[-*+•>]+\s+|\d{1,4}(?:[-–]\d{1,4})?[.)、]\s+|[*_]{1
 
 
 def in_sections(answer: str) -> str:
-    """Write `answer` with its headings in the form that is stored.
+    """Return `answer` with its headings in the stored form.
 
-    A short title or announcement before the first of all seven is taken off.
+    A short title or announcement before the first of all seven is removed.
     """
     lines = list(outline(answer))
     first = next((place for place, line in enumerate(lines) if line.opens), 0)
@@ -90,20 +90,20 @@ def in_sections(answer: str) -> str:
 
 
 def other_than_sections(answer: str) -> ErrorClass | None:
-    """Return what `answer` is by its form, or None where it may be a structured summary.
+    """Return the class of `answer` by its form, or None where it may be a structured summary.
 
-    Under the headings it is what most of those sections are that tell something. One alone may
-    open with "I can't access my account": a goal in the user's words.
+    Under the headings, the class of most of the sections that have content decides. A single one
+    may open with "I can't access my account": a goal in the user's words.
     """
     wrong = other_than_summary(answer)
     if wrong is not None or missing_headings(answer):
         return wrong
     forms = [other_than_summary(text) for text in _section_texts(answer)]
-    told = Counter(form for form in forms if form is not ErrorClass.EMPTY)
-    if not told:
+    counts = Counter(form for form in forms if form is not ErrorClass.EMPTY)
+    if not counts:
         return ErrorClass.EMPTY
-    form, count = told.most_common(1)[0]
-    return form if 2 * count > told.total() else None
+    form, count = counts.most_common(1)[0]
+    return form if 2 * count > counts.total() else None
 
 
 def _is_announcement(opening: str) -> bool:
@@ -131,7 +131,7 @@ def _without_item(text: str) -> str:
     return stripped[item.end() :] if item else stripped
 
 
-# A summary may quote: what makes an echo is that most of it is long runs of the input.
+# A summary may quote; it is an echo if most of it consists of long runs of the input.
 _RUN_TOKENS = 50
 _ECHO_TOKENS = 80
 _ECHO_SHARE = 0.6
@@ -140,8 +140,8 @@ _ECHO_SHARE = 0.6
 def is_echo(summary: str, request: SummaryRequest) -> bool:
     """Return whether `summary` is its own prompt, the previous summary or mostly the messages.
 
-    A defrag may leave the summary as it is; that it must shrink is for the caller to check. A
-    merge is made of long runs of its parts, but it is not one of them.
+    A defrag may leave the summary as it is; the caller checks that it shrinks. A merge consists of
+    long runs of its parts, but must not be one of them.
     """
     if FENCE.search(summary):
         return True
@@ -152,7 +152,7 @@ def is_echo(summary: str, request: SummaryRequest) -> bool:
     if request.task is Task.MERGE:
         return _is_one_of_several(summary, request)
     new = " ".join(_new_lines(summary, request))
-    sources = [_flat(_spoken(one)) for one in request.passages] + [_flat(request.question)]
+    sources = [_flat(_whole(one)) for one in request.passages] + [_flat(request.question)]
     if any(new == source for source in sources if source):
         return True
     verbatim = sum(_long_runs(new, "\n".join(sources)))
@@ -165,17 +165,19 @@ def _is_one_of_several(summary: str, request: SummaryRequest) -> bool:
 
 
 def _new_lines(summary: str, request: SummaryRequest) -> list[str]:
-    """Return the lines of `summary` that the previous one did not have: keeping those is its
-    task."""
+    """Return the lines of `summary` that the previous one did not have.
+
+    Keeping the others is the task of an update.
+    """
     known = {_flat(line) for line in request.previous.splitlines()}
-    told = body(summary) if request.task.in_sections else summary
-    return [flat for line in told.splitlines() if (flat := _flat(line)) and flat not in known]
+    content = body(summary) if request.task.in_sections else summary
+    return [flat for line in content.splitlines() if (flat := _flat(line)) and flat not in known]
 
 
 def _long_runs(text: str, source: str) -> Iterator[int]:
-    """Yield the sizes in tokens of the long runs of `text` that stand in `source` word for word.
+    """Yield the sizes in tokens of the long runs of `text` that occur in `source` word for word.
 
-    Linear time: a run is followed from the first place in `source` that one of its slices has.
+    Linear time: a run is followed from the first occurrence in `source` of one of its slices.
     """
     size = 40 if text.isascii() else 20
     start = 0
@@ -192,7 +194,7 @@ def _long_runs(text: str, source: str) -> Iterator[int]:
         start = end
 
 
-def _spoken(one: Passage) -> str:
+def _whole(one: Passage) -> str:
     return "\n".join([one.text, *(arguments for _, arguments in one.calls)])
 
 

@@ -1,14 +1,14 @@
-"""The circuit breaker of an endpoint: when it is not asked, and which request probes it.
+"""The circuit breaker of an endpoint: when requests are blocked, and which request is the probe.
 
-Three failures in a row open its breaker: for a while nobody asks it, afterwards one request at a
-time. So it is too with a closed breaker, but without a pause, where the endpoint is in doubt: it
-has never answered yet, or its last request failed.
+Three failures in a row open the breaker: no request is sent for a while, then one at a time. A
+closed breaker also admits one request at a time, but without a pause, while the endpoint is
+doubtful: it has never answered yet, or its last request failed.
 
-A request that is sent alone is a probe. It holds the one place that there is until it ends, or
-until the time by which it must have ended, so one whose process died holds nobody back for ever.
-`probe` is that time, None for a request that is no probe; it tells one probe from the next.
+A request that is sent alone is a probe. It occupies the only place until it ends, or until the time
+by which it must have ended, so a probe whose process died does not block others forever. `probe` is
+that time, None for a request that is not a probe; it distinguishes one probe from the next.
 
-Each rule takes what is stored of the endpoint and returns what is to be stored, the same value
+Each rule takes the stored record of an endpoint and returns the record to store, the same value
 where nothing changes.
 """
 
@@ -21,32 +21,31 @@ from storage.endpoints import EndpointRecord
 from workers.summariser.contract import ErrorClass
 
 OPEN_AFTER = 3
-"""Failures in a row that open the breaker: as many as one job may spend on an endpoint."""
+"""Failures in a row that open the breaker: as many as one job may cause at an endpoint."""
 
 FIRST_OPEN_MS = 30_000
 LONGEST_OPEN_MS = 600_000
-"""The breaker opens for half a minute; each probe that fails doubles that, up to ten minutes."""
+"""The breaker opens for half a minute; each failed probe doubles that, up to ten minutes."""
 
 RECHECK_MS = 10_000
 """Longest wait while a probe of an open breaker runs: most end long before their limit."""
 
 RECHECK_CLOSED_MS = 2_000
-"""The same while the breaker is closed: then the probe is most likely answered within seconds."""
-
+"""The same while the breaker is closed, when a probe is most likely answered within seconds."""
 
 DOUBT_MS = 30_000
-"""How long one request at a time is enough for an endpoint whose breaker is closed."""
+"""Longest time for which a probe blocks other requests while the breaker is closed."""
 
 
 class Verdict(Enum):
-    """What the end of a request says about its endpoint."""
+    """A conclusion from the end of a request about its endpoint."""
 
     ANSWERS = auto()
-    """It is there for everyone, be the answer good or bad."""
+    """It answers, be the answer good or bad."""
     UNCLEAR = auto()
-    """It neither answered nor turned the request down."""
+    """It neither answered nor refused the request."""
     DOWN = auto()
-    """Nobody would have got an answer."""
+    """It would not have answered any request."""
 
 
 _DOWN = frozenset(
@@ -60,9 +59,9 @@ _DOWN = frozenset(
     }
 )
 
-# These began to answer: a server that hangs gives later requests no first byte, which counts.
-# The limits of silence and of the whole are the caller's, tighter for hygiene. A page is no
-# model's word, so it shows nothing either.
+# These began to answer; of a server that hangs, later requests get no first byte, which counts.
+# The limits of silence and of the whole call are the caller's, tighter for hygiene. An error page
+# does not come from a model, so it proves nothing either.
 _UNCLEAR = frozenset(
     {
         ErrorClass.IDLE_TIMEOUT,
@@ -74,10 +73,10 @@ _UNCLEAR = frozenset(
 
 
 def verdict_of(error_class: ErrorClass) -> Verdict:
-    """Return what a failure says about the endpoint.
+    """Return the verdict of a failure on the endpoint.
 
-    A refused request (BAD_REQUEST, CONTEXT_OVERFLOW) is about that request alone: an endpoint that
-    refuses it is there for others.
+    A refusal (BAD_REQUEST, CONTEXT_OVERFLOW) concerns that request alone: the endpoint answers
+    others.
     """
     if error_class in _DOWN:
         return Verdict.DOWN
@@ -90,14 +89,16 @@ def is_open(endpoint: EndpointRecord) -> bool:
 
 
 def is_doubtful(endpoint: EndpointRecord) -> bool:
-    """Return whether it is asked by one request at a time: the breaker is open, the last request
-    failed, or none was ever answered. So an outage costs few requests, however many want one at
-    once."""
+    """Return whether the endpoint gets only one request at a time.
+
+    That is while the breaker is open, or the last request failed, or none was ever answered. So an
+    outage costs few requests, however many callers there are.
+    """
     return is_open(endpoint) or endpoint.failures > 0 or endpoint.answered_at is None
 
 
 def wait_ms(endpoint: EndpointRecord) -> int:
-    """Return the milliseconds until it is worth looking again; 0 when it may be asked now."""
+    """Return the milliseconds until the next check is worthwhile; 0 when a request may be sent."""
     if not is_doubtful(endpoint):
         return 0
     if (pause := (endpoint.open_until or 0) - endpoint.now) > 0:
@@ -107,10 +108,10 @@ def wait_ms(endpoint: EndpointRecord) -> int:
 
 
 def begun(endpoint: EndpointRecord, longest_ms: int) -> EndpointRecord:
-    """Record that a request is sent which ends within `longest_ms`; a probe where in doubt.
+    """Record that a request is sent that ends within `longest_ms`; a probe if doubtful.
 
-    While the breaker is closed a probe keeps others waiting for half a minute at most: one whose
-    process died must not hold up everybody for as long as a model may think.
+    While the breaker is closed a probe blocks others for half a minute at most: one whose process
+    died must not block them for as long as a model may think.
     """
     if not is_doubtful(endpoint):
         return endpoint
@@ -119,9 +120,9 @@ def begun(endpoint: EndpointRecord, longest_ms: int) -> EndpointRecord:
 
 
 def answered(endpoint: EndpointRecord, probe: int | None) -> EndpointRecord:
-    """Record an answer, good or bad: the endpoint is well and everybody may ask.
+    """Record an answer, good or bad: the endpoint is up and every request may be sent.
 
-    Only a probe closes an open breaker: what was asked before it opened says nothing about later.
+    Only a probe closes an open breaker: a request from before it opened proves nothing.
     """
     if is_open(endpoint) and not _holds(endpoint, probe):
         return endpoint
@@ -139,11 +140,11 @@ def answered(endpoint: EndpointRecord, probe: int | None) -> EndpointRecord:
 def failed(
     endpoint: EndpointRecord, probe: int | None, error_class: ErrorClass, retry_after: float | None
 ) -> EndpointRecord:
-    """Record that a request failed. The breaker opens at the third failure in a row, and again, for
-    twice as long, when a probe brings no answer; never for less than the `retry_after` seconds that
-    the endpoint asked for, nor for more than ten minutes.
+    """Record that a request failed.
 
-    While it is closed, an unclear end counts neither way: it only frees the probe's place.
+    The breaker opens at the third failure in a row, and again for twice as long when a probe fails;
+    never for less than the `retry_after` seconds that the endpoint requested, nor for more than ten
+    minutes. While it is closed, an unclear end counts neither way: it only frees the probe's place.
     """
     verdict, held = verdict_of(error_class), _holds(endpoint, probe)
     if verdict is Verdict.ANSWERS:
@@ -163,7 +164,7 @@ def failed(
 
 
 def given_up(endpoint: EndpointRecord, probe: int | None) -> EndpointRecord:
-    """Record that a request was given up by its sender; the next one may probe in its place."""
+    """Record that the sender gave the request up; the next one may be the probe."""
     return replace(endpoint, probe_until=None) if _holds(endpoint, probe) else endpoint
 
 
@@ -178,6 +179,6 @@ def _opened(endpoint: EndpointRecord, open_ms: int, retry_after: float | None) -
         endpoint,
         open_ms=open_ms,
         open_until=endpoint.now + max(open_ms, asked),
-        # A probe that is still out was sent before, so it must not decide, nor keep the place.
+        # A probe that still runs was sent before, so it must neither decide nor keep the place.
         probe_until=None,
     )

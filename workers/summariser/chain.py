@@ -1,4 +1,4 @@
-"""The configured chain of models, asked in its order."""
+"""The configured chain of models, called in order."""
 
 from __future__ import annotations
 
@@ -37,9 +37,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A model of the chain. `route` is its name in records and logs; `limits` are None for one
-    that no gate holds back, the built-in summariser. A call takes `longest_seconds` at most,
-    where the request does not say otherwise."""
+    """A model of the chain.
+
+    `route` is its name in records and logs; `limits` are None for the built-in summariser, which no
+    gate restricts. A call takes `longest_seconds` at most, unless the request says otherwise.
+    """
 
     summariser: Summariser
     route: str
@@ -50,13 +52,17 @@ class Link:
 def ask_chain(
     chain: Sequence[Link], request: SummaryRequest, stop: Callable[[], bool], gate: Gate | None
 ) -> Reply:
-    """Return the answer of the first model of `chain` that may be asked and has one.
+    """Return the answer of the first model of `chain` that may be called and answers.
 
-    Every failure leads to the next model, a refused key too. `requests` of the
-    reply, or of the error, counts those to all models. Raises `SummariserError`: where nobody was
-    asked one of class BREAKER_OPEN or LIMIT_REACHED with the shortest wait; else the last that a
-    repetition may mend, or the last if none is, and its detail names the model.
-    Raises `Stopped`, and `StorageError` where the gate cannot tell.
+    Every failure leads to the next model, also a refused key. `requests` of the reply, or of the
+    error, counts those to all models.
+
+    Raises:
+        SummariserError: Of class BREAKER_OPEN or LIMIT_REACHED with the shortest wait where no
+            model was called; else the last error that a repetition may solve, or the last one if
+            there is none. Its detail names the model.
+        Stopped: `stop()` returned true.
+        StorageError: The gate cannot be read.
     """
     tokens = _prompt_tokens(request) if gate else 0
     failures: list[tuple[Link, SummariserError]] = []
@@ -91,8 +97,10 @@ def ask_chain(
 
 
 def check_breaker(chain: Sequence[Link], gate: Gate | None) -> SummariserError | None:
-    """Return the error that `ask_chain` would raise now because no model may be asked; None where
-    one may. Takes no place, and saves writing a long prompt that cannot be sent."""
+    """Return the error that `ask_chain` would raise now because no model may be called, else None.
+
+    Occupies no place, and saves building a long prompt that cannot be sent.
+    """
     blocks: list[tuple[Link, Blocked]] = []
     for link in chain:
         blocked = gate.peek(link.route, link.limits) if gate and link.limits is not None else None
@@ -131,7 +139,7 @@ def _ask(
         gate.failed(permit, error)
         raise
     except BaseException:
-        # Whatever ended the wait, the next one may find out in its place.
+        # The state of the endpoint is still unknown, so the next request may be the probe.
         gate.given_up(permit)
         raise
     gate.answered(permit, used_tokens=_used_tokens(reply))
@@ -165,10 +173,10 @@ def _used_tokens(reply: Reply) -> int | None:
 
 
 class FollowingSummariser:
-    """Asks the configured models in their order, and the local summariser where there is none.
+    """The configured models in their order, or the local summariser where there is none.
 
     Follows changes of the configuration between calls. `secrets` may hold the models' keys. The
-    `gate` is asked before each request to a model; None asks nobody.
+    `gate` admits each request to a model; None admits all.
     """
 
     def __init__(
@@ -184,8 +192,7 @@ class FollowingSummariser:
 
     @property
     def model(self) -> str:
-        """Return the name of the first model, `local` for the built-in one, `none` where a key is
-        missing."""
+        """The name of the first model, `local` for the built-in one, `none` without its key."""
         try:
             return self._current()[0].summariser.model
         except SummariserError:
@@ -193,11 +200,11 @@ class FollowingSummariser:
 
     @property
     def fingerprint(self) -> int:
-        """Return that of the configured chain, which gateways compute without making a client."""
+        """The fingerprint of the configured chain, which gateways compute without a client."""
         return chain_fingerprint(self._settings.current().auxiliary.compression)
 
     def room(self, summary_tokens: int) -> int:
-        """Return what the smallest window of the chain can take, so that any of it can answer."""
+        """Return the room of the smallest window of the chain, so that every model can answer."""
         try:
             return min(link.summariser.room(summary_tokens) for link in self._current())
         except SummariserError:
@@ -208,7 +215,7 @@ class FollowingSummariser:
         return ask_chain(self._current(), request, stop, self._gate)
 
     def check_breaker(self) -> SummariserError | None:
-        """Return why no model may be asked now; None where one may."""
+        """Return the reason why no model may be called now; None where one may."""
         try:
             return check_breaker(self._current(), self._gate)
         except SummariserError:
@@ -238,9 +245,9 @@ class FollowingSummariser:
 
 
 def build_chain(settings: Settings, secrets: Mapping[str, str]) -> tuple[Summariser, ...]:
-    """Make the summarisers that `settings` name, in the order in which they are asked.
+    """Make the summarisers that `settings` name, in the order in which they are called.
 
-    Raises `SummariserError` of class AUTH where a provider's key is missing or useless.
+    Raises `SummariserError` of class AUTH where a provider's key is missing or unusable.
     """
     return tuple(link.summariser for link in _links(settings, secrets))
 
@@ -252,9 +259,9 @@ def _links(settings: Settings, secrets: Mapping[str, str]) -> tuple[Link, ...]:
     except EndpointError as error:
         raise SummariserError(ErrorClass.AUTH, str(error), requests=0) from error
     except ValueError as error:
-        # A key that no header can carry, or a URL that is none.
-        told = "the model's URL or key cannot be used"
-        raise SummariserError(ErrorClass.AUTH, told, requests=0) from error
+        # A key that no header can carry, or an invalid URL.
+        detail = "the model's URL or key cannot be used"
+        raise SummariserError(ErrorClass.AUTH, detail, requests=0) from error
 
 
 def _link(endpoint: Endpoint | None, settings: Settings) -> Link:
@@ -272,7 +279,7 @@ def _link(endpoint: Endpoint | None, settings: Settings) -> Link:
 def _summariser(endpoint: Endpoint | None, settings: Settings) -> Summariser:
     if endpoint is None:
         return LocalSummariser()
-    # Half a second and 48 MB: only processes that ask a model pay for it.
+    # Takes half a second and 48 MB, so only processes that call a model load it.
     from workers.summariser.client import OpenAISummariser  # noqa: PLC0415
 
     compression = settings.compression

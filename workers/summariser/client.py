@@ -22,7 +22,7 @@ from workers.summariser.contract import Reply, Stopped, SummaryRequest
 from workers.summariser.endpoints import SummariserSettings, chain_fingerprint
 from workers.summariser.passages import input_chars
 from workers.summariser.prompts import chat_messages
-from workers.summariser.streaming import CONNECT_SECONDS, Question, Timeouts, ask
+from workers.summariser.streaming import CONNECT_SECONDS, ChatRequest, Timeouts, ask
 
 OPENAI_URL = "https://api.openai.com/v1"
 
@@ -30,8 +30,8 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
-    """The connection pool and the loop that it lives in."""
+class _Connection:
+    """The HTTP client and the event loop that it belongs to."""
 
     loop: LoopThread
     client: AsyncOpenAI
@@ -40,15 +40,15 @@ class _Line:
 class OpenAISummariser:
     """A model behind a chat-completions endpoint, asked from any number of threads at once.
 
-    All calls share one event loop in a background thread and one client that never retries (the
-    job alone does). Both start with the first call, anew in a forked child.
+    All calls share one event loop in a background thread and one client that never retries (only
+    the job does). Both start with the first call, and again in a forked child.
 
     `base_url` None means OpenAI's own; user and password in it are sent as Basic authorisation.
-    An empty `api_key` suits local servers that ask for none. `first_byte_seconds`, `idle_seconds`
-    and `total_seconds` limit each call; `extra_body` is added to each request.
-    `context_length` is the model's window in tokens where known. `clock` gives the wall clock,
-    `poll_seconds` is how often `stop` is asked. Raises `ValueError` for a URL that is none and for
-    a key that no header can carry.
+    An empty `api_key` suits local servers that need none. `first_byte_seconds`, `idle_seconds` and
+    `total_seconds` limit each call; `extra_body` is added to each request. `context_length` is the
+    model's window in tokens, if known. `clock` returns the wall clock, `poll_seconds` is the pause
+    between two calls of `stop`. Raises `ValueError` for an invalid URL and for a key that no header
+    can carry.
     """
 
     def __init__(
@@ -74,18 +74,18 @@ class OpenAISummariser:
         self._clock = clock
         self._poll_seconds = poll_seconds
         self._lock = threading.Lock()
-        self._line: _Line | None = None
-        self._inherited: _Line | None = None
+        self._connection: _Connection | None = None
+        self._inherited: _Connection | None = None
         self._closed = False
 
     @property
     def model(self) -> str:
-        """Return the configured name, whatever name the endpoint answers under."""
+        """The configured name, which may differ from the one in the endpoint's answers."""
         return self._model
 
     @property
     def fingerprint(self) -> int:
-        """Return that of a configuration that names this model alone."""
+        """The fingerprint of a configuration that names only this model."""
         named = SummariserSettings.model_construct(
             model=self._model,
             base_url=self._base_url,
@@ -100,10 +100,10 @@ class OpenAISummariser:
         return input_chars(self._context_length, summary_tokens)
 
     def summarise(self, request: SummaryRequest, stop: Callable[[], bool]) -> Reply:
-        """Ask the model once and wait for the whole answer.
+        """Call the model once and wait for the whole answer.
 
-        Raises `SummariserError`; `Stopped` when `stop()` turned true or the summariser was
-        closed, in which case the connection is closed too.
+        Raises `SummariserError`, and `Stopped` when `stop()` returned true or the summariser was
+        closed; then the connection is closed too.
         """
         if stop():
             raise Stopped("not asked")
@@ -119,15 +119,15 @@ class OpenAISummariser:
             call.cancel()
 
     def close(self) -> None:
-        """End the calls that run, the connections and the thread. Repeating it does nothing."""
+        """End running calls, the connections and the thread. Idempotent."""
         with self._lock:
             self._closed = True
-            line, self._line = self._line, None
-        if line is not None and not line.loop.inherited:
-            line.loop.close(last=line.client.close())
+            connection, self._connection = self._connection, None
+        if connection is not None and not connection.loop.inherited:
+            connection.loop.close(last=connection.client.close())
 
     def _start(self, request: SummaryRequest) -> Future[Reply]:
-        question = Question(
+        chat_request = ChatRequest(
             model=self._model,
             messages=chat_messages(request),
             extra_body=self._extra_body,
@@ -137,8 +137,8 @@ class OpenAISummariser:
         with self._lock:
             if self._closed:
                 raise Stopped("the summariser is closed")
-            line = self._open_line()
-            return line.loop.submit(ask(line.client, question, self._clock))
+            connection = self._open_connection()
+            return connection.loop.submit(ask(connection.client, chat_request, self._clock))
 
     def _timeouts_for(self, request: SummaryRequest) -> Timeouts:
         usual = self._timeouts
@@ -148,16 +148,16 @@ class OpenAISummariser:
             total=usual.total if request.total_seconds is None else request.total_seconds,
         )
 
-    def _open_line(self) -> _Line:
-        if self._line is not None and self._line.loop.inherited:
-            # Kept, not closed: its selector is still the parent's.
-            self._inherited, self._line = self._line, None
-        if self._line is None:
-            self._line = _Line(client=self._new_client(), loop=LoopThread("summariser"))
-        return self._line
+    def _open_connection(self) -> _Connection:
+        if self._connection is not None and self._connection.loop.inherited:
+            # Kept, not closed: its selector still belongs to the parent.
+            self._inherited, self._connection = self._connection, None
+        if self._connection is None:
+            self._connection = _Connection(client=self._new_client(), loop=LoopThread("summariser"))
+        return self._connection
 
     def _new_client(self) -> AsyncOpenAI:
-        # Calls are minutes apart: a kept connection saves nothing and may be dead by then.
+        # Calls are minutes apart: a connection that is kept saves nothing and may be dead by then.
         headers = {"Connection": "close"} | self._authorization
         return AsyncOpenAI(
             api_key=self._api_key,
@@ -185,17 +185,17 @@ def _sendable(api_key: str) -> str:
     key = api_key.strip()
     if not key.isascii() or not key.isprintable():
         raise ValueError("api_key holds characters that no HTTP header can carry")
-    # The client refuses to start without one, and would look for one in the environment.
+    # The client does not start without one, and would read one from the environment.
     return key or "none"
 
 
-Result = TypeVar("Result")
+T = TypeVar("T")
 
 
 class LoopThread:
-    """Runs coroutines for any number of threads until it is closed.
+    """A thread with an event loop that runs coroutines for any number of threads.
 
-    It lives in the process that made it: after a fork the child has no such thread. `close` may
+    It belongs to the process that made it: after a fork the child has no such thread. `close` may
     be called once, from another thread.
     """
 
@@ -207,30 +207,30 @@ class LoopThread:
 
     @property
     def inherited(self) -> bool:
-        """Return True in a child process that was forked from the one with the thread."""
+        """Whether this is a child process that was forked from the one with the thread."""
         return self._pid != os.getpid()
 
-    def submit(self, work: Coroutine[Any, Any, Result]) -> Future[Result]:
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Start `work`; cancelling the future cancels it at its next await."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def close(self, last: Coroutine[Any, Any, None]) -> None:
-        """Cancel what runs, then run `last`, then end the thread."""
-        self.submit(self._wind_up(last)).result()
+        """Cancel running tasks, then run `last`, then end the thread."""
+        self.submit(self._shut_down(last)).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
-    async def _wind_up(self, last: Coroutine[Any, Any, None]) -> None:
+    async def _shut_down(self, last: Coroutine[Any, Any, None]) -> None:
         for task in self._others():
             task.cancel()
-        await self._come_to_rest()
+        await self._drain()
         await last
         await self._loop.shutdown_asyncgens()
-        await self._come_to_rest()
+        await self._drain()
 
-    async def _come_to_rest(self) -> None:
-        """Wait for every task, those included that close what an ended one let go of.
+    async def _drain(self) -> None:
+        """Wait for every task, also for those that close generators of finished ones.
 
         A generator that is still being closed when its loop stops is closed again by the garbage
         collector, which cannot await.

@@ -1,4 +1,4 @@
-"""One answer of a chat-completions endpoint, put together from its parts."""
+"""One answer of a chat-completions endpoint, assembled from its parts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from workers.summariser.contract import ErrorClass, SummariserError, SummaryRequest
 
-# Servers name their reasoning differently; none of it belongs to the summary.
+# Servers use different names for reasoning; none of it belongs to the summary.
 _REASONING = ("reasoning_content", "reasoning", "reasoning_details", "thinking")
 
 _FINISHES = {
@@ -25,12 +25,12 @@ _FINISHES = {
 
 
 def size_limit(request: SummaryRequest) -> int:
-    """Return the characters after which an answer cannot be the summary that was asked for.
+    """Return the number of characters after which an answer cannot be the requested summary.
 
-    Twice what the replaced tokens of prose hold, since an answer that does not shrink is refused
-    anyway. A structured summary replaces many times its own size: of one, four times what was
-    asked for. The exact comparison comes later, this one only bounds an answer that
-    does not end, since no output limit is sent.
+    That is twice the size of the replaced tokens as prose, since an answer that does not shrink is
+    refused anyway; for a structured summary, which replaces many times its own size, four times
+    the requested size. The exact comparison comes later: this limit only bounds an answer that does
+    not end, since no output limit is sent.
     """
     limit = 8 * request.replaced_tokens
     if request.task.in_sections:
@@ -39,10 +39,10 @@ def size_limit(request: SummaryRequest) -> int:
 
 
 class Completion:
-    """Takes the chunks of a stream, or one whole completion, as decoded JSON objects.
+    """An answer that is built from the chunks of a stream, or from one whole completion.
 
-    Fields of the wrong type are taken as absent: endpoints that only resemble OpenAI's are the
-    rule. `prompt_tokens` and `completion_tokens` are None until the endpoint tells them.
+    Fields of the wrong type count as absent: most endpoints only resemble OpenAI's.
+    `prompt_tokens` and `completion_tokens` are None until the endpoint reports them.
     """
 
     def __init__(self, limit_chars: int) -> None:
@@ -55,13 +55,13 @@ class Completion:
 
     @property
     def finished(self) -> bool:
-        """Return True once the endpoint has said why the answer ends."""
+        """Whether the endpoint has sent a finish reason."""
         return self._finish is not None
 
     def take(self, payload: Mapping[str, Any]) -> bool:
-        """Add `payload`; return true where it held text or reasoning.
+        """Add `payload`, a decoded JSON object; return whether it held text or reasoning.
 
-        Raises `SummariserError` as soon as no summary can come of it: TOOL_CALL, REFUSAL,
+        Raises `SummariserError` as soon as it cannot become a summary: TOOL_CALL, REFUSAL,
         TOO_LARGE.
         """
         self._count(payload.get("usage"))
@@ -84,7 +84,7 @@ class Completion:
     def text(self) -> str:
         """Return the text of the complete answer.
 
-        Raises `SummariserError` where there is none to use: CUT_BY_LENGTH, TOOL_CALL, REFUSAL,
+        Raises `SummariserError` where it is not usable: CUT_BY_LENGTH, TOOL_CALL, REFUSAL,
         SERVER_ERROR, INTERRUPTED, EMPTY.
         """
         if self._finish is None:
@@ -128,29 +128,29 @@ _TAG = re.compile("(</?think>)", re.IGNORECASE)
 
 
 class VisibleText:
-    """Collects an answer piece by piece and leaves its `<think>` blocks out.
+    """The text of an answer, collected piece by piece, without its `<think>` blocks.
 
-    A tag may be spread over pieces. What stands before a closing tag without an opening one was
-    thinking too: chat templates that open the block in the prompt make such answers.
+    A tag may be split over pieces. Text before a closing tag without an opening one is thinking
+    too: chat templates that open the block in the prompt cause such answers.
     """
 
     def __init__(self) -> None:
         self._kept: list[str] = []
-        self._held = ""
+        self._unfinished = ""
         self._thinking = False
         self.chars = 0
 
     def feed(self, piece: str) -> None:
-        """Take the next piece; `chars` then counts the visible characters so far."""
-        text = self._held + piece
+        """Add the next piece; `chars` then counts the visible characters so far."""
+        text = self._unfinished + piece
         cut = _start_of_unfinished_tag(text)
-        self._held = text[cut:]
+        self._unfinished = text[cut:]
         for token in _TAG.split(text[:cut]):
             self._take(token)
 
     def text(self) -> str:
-        """Return the visible text; nothing at all where a block was never closed."""
-        return "" if self._thinking else "".join(self._kept) + self._held
+        """Return the visible text; "" where a block was never closed."""
+        return "" if self._thinking else "".join(self._kept) + self._unfinished
 
     def _take(self, token: str) -> None:
         match token.lower():

@@ -1,4 +1,4 @@
-"""The contract between a compaction job and whatever writes its summaries."""
+"""The contract between a compaction job and its summariser."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from storage.errors import AfterturnError
 
 
 class Task(StrEnum):
-    """What is asked of the summariser."""
+    """The task of a summariser."""
 
     ABSORB = "absorb"
-    """Take an exchange into the rolling summary."""
+    """Absorb an exchange into the rolling summary."""
     DEFRAG = "defrag"
     """Rewrite the rolling summary alone, shorter."""
     BATCH = "batch"
@@ -25,13 +25,13 @@ class Task(StrEnum):
 
     @property
     def in_sections(self) -> bool:
-        """Return whether the answer is a structured summary."""
+        """Whether the answer is a structured summary."""
         return self in (Task.BATCH, Task.MERGE)
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """One message as the summariser sees it: redacted and cut.
+    """A message as the summariser sees it: redacted and cut.
 
     `label` says who speaks: `user`, `assistant`, `tool NAME`, `runtime`. `calls` are the tool
     calls made in it as (name, arguments) with the arguments' JSON text.
@@ -44,13 +44,13 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class SummaryRequest:
-    """Everything that one summary is made from. All text in it is redacted already.
+    """The input of one summary. All text in it is redacted.
 
     `previous` is the summary so far ("" at first), to be updated. `question` is the user's request
     that the first passage answers, as context only. `target_tokens` is the size that the prompt
-    asks for; `replaced_tokens` is what the answer takes the place of, so it must be smaller.
+    requests; `replaced_tokens` is the size of what the answer replaces, so it must be smaller.
     `focus` is a topic that a person wants most of the room for. `idle_seconds` and
-    `total_seconds` limit the answer where the usual limits are not meant.
+    `total_seconds` limit the answer where the usual limits do not apply.
     """
 
     task: Task
@@ -67,8 +67,11 @@ class SummaryRequest:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a summariser said, unchecked. Token counts are None where it did not tell; `requests`
-    is how many were sent for it, those to models that failed before included."""
+    """An unchecked answer of a summariser.
+
+    Token counts are None where it did not report them; `requests` counts those sent for it, also to
+    models that failed before.
+    """
 
     text: str
     model: str
@@ -79,18 +82,18 @@ class Reply:
 
 
 class ErrorClass(StrEnum):
-    """Why an attempt to get a summary failed.
+    """The reason why an attempt to get a summary failed.
 
-    The first group says that nobody was asked. The second is about the endpoint: nothing is held
-    against the exchange. The third is about this answer: three in a row and micro-compaction
+    In the first group no request was sent. The second concerns the endpoint and does not count
+    against the exchange. The third concerns this answer: after three in a row micro-compaction
     skips the exchange.
     """
 
     BREAKER_OPEN = "breaker_open"
-    """Every model is down and not asked for now."""
+    """Every model is down and gets no requests for now."""
     LIMIT_REACHED = "limit_reached"
-    """The requests or tokens of this minute are used up, or the first request to a model that has
-    not answered yet, or failed last, is still under way."""
+    """The requests or tokens of this minute are used up, or the probe of a model that has not
+    answered yet, or failed last, still runs."""
 
     CONNECTION = "connection"
     RATE_LIMITED = "rate_limited"
@@ -121,17 +124,17 @@ class ErrorClass(StrEnum):
 
     @property
     def blames_endpoint(self) -> bool:
-        """Return True where waiting helps and the exchange is not at fault."""
+        """Whether waiting helps and the exchange is not at fault."""
         return self in _ENDPOINT or self.not_asked
 
     @property
     def not_asked(self) -> bool:
-        """Return True where no request was sent, so no attempt was spent."""
+        """Whether no request was sent, so that no attempt was used."""
         return self in (ErrorClass.BREAKER_OPEN, ErrorClass.LIMIT_REACHED)
 
     @property
     def permanent(self) -> bool:
-        """Return True where asking the same again cannot help: HTTP 400, 401, 403 and 404."""
+        """Whether repeating the request cannot help: HTTP 400, 401, 403 and 404."""
         return self in _PERMANENT
 
 
@@ -150,11 +153,11 @@ _PERMANENT = frozenset({ErrorClass.AUTH, ErrorClass.NOT_FOUND, ErrorClass.BAD_RE
 
 
 class SummariserError(AfterturnError):
-    """No usable summary came back. Nothing of the session may change because of it.
+    """The failure to get a usable summary. The session must not change because of it.
 
-    `error_class` says why, `detail` in a few words without any text of the conversation,
-    `retry_after` the seconds that the endpoint asked to wait, if it did; `requests` is how many
-    were sent, to every model of a chain together.
+    `error_class` says why, `detail` adds a few words without any text of the conversation,
+    `retry_after` are the seconds that the endpoint requested to wait, if any; `requests` counts
+    those sent to all models of a chain together.
     """
 
     repeatable = True
@@ -175,20 +178,22 @@ class SummariserError(AfterturnError):
 
 
 class Stopped(Exception):
-    """The wait for the summariser was given up because the worker stops or lost its lease."""
+    """The wait for the summariser ended because the worker stops or lost its lease."""
 
 
 class Summariser(Protocol):
-    """Writes summaries. Safe to call from many threads at once; keeps nothing between calls."""
+    """A writer of summaries. Stateless, and safe to call from many threads at once."""
 
     @property
     def model(self) -> str:
-        """Return the name for records, `local` for the built-in one."""
+        """The name for records, `local` for the built-in one."""
 
     @property
     def fingerprint(self) -> int:
-        """Return the same number while the same models are asked at the same places: a change of
-        summariser clears cooldowns."""
+        """A number that stays the same while the same models are called at the same URLs.
+
+        A change of summariser clears cooldowns.
+        """
 
     def room(self, summary_tokens: int) -> int:
         """Return how many characters of passages one request may hold (160,000, less for a small
@@ -197,7 +202,7 @@ class Summariser(Protocol):
     def summarise(self, request: SummaryRequest, stop: Callable[[], bool]) -> Reply:
         """Answer `request`; `stop` is polled while waiting.
 
-        Raises `SummariserError` when no text came back and `Stopped` when `stop()` turned true.
+        Raises `SummariserError` when there is no text and `Stopped` when `stop()` returned true.
         """
 
     def close(self) -> None: ...
@@ -205,8 +210,7 @@ class Summariser(Protocol):
 
 @runtime_checkable
 class Gated(Protocol):
-    """A summariser that others share, and that may be closed to everyone for a while."""
+    """A summariser shared by all workers that may be blocked for a while."""
 
     def check_breaker(self) -> SummariserError | None:
-        """Return why nobody may ask now, as the error that asking would raise; None where one
-        may."""
+        """Return the error that a request would raise now, None where one may be sent."""

@@ -11,12 +11,12 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, JsonValue, SecretStr, StringConstraints, ValidationInfo, field_validator
 
-from workers.settings.base import Allowed, Block, Problem, Seconds, SettingsError, Unit
+from workers.settings.base import Allowed, Block, Problem, Seconds, SettingsError, UnitName
 from workers.settings.urls import http_url
 
 Provider: TypeAlias = Literal["auto", "openai", "openrouter", "local"]
 
-# The client would take a missing URL from its own environment variable.
+# Explicit, since the client would read a missing URL from its own environment variable.
 _BASE_URLS = {
     "openai": "https://api.openai.com/v1",
     "openrouter": "https://openrouter.ai/api/v1",
@@ -36,8 +36,8 @@ class EndpointSettings(Block):
     base_url: Annotated[str | None, Allowed("http:// or https:// URL, or null")] = Field(
         None,
         repr=False,
-        description="Any OpenAI-compatible endpoint. Goes before provider, which then only "
-        "chooses the key that is sent: local sends none.",
+        description="Any OpenAI-compatible endpoint. Overrides provider, which then only chooses "
+        "the key that is sent: local sends none.",
     )
     model: Annotated[str, StringConstraints(strip_whitespace=True)] = Field(
         "",
@@ -53,24 +53,24 @@ class EndpointSettings(Block):
         repr=False,
         description="Fields added to each request as they are.",
     )
-    context_length: Annotated[int | None, Unit("tokens")] = Field(
+    context_length: Annotated[int | None, UnitName("tokens")] = Field(
         None,
         ge=1024,
         le=100_000_000,
         description="Window of the summarising model; null when unknown.",
     )
-    requests_per_minute: Annotated[int | None, Unit("requests")] = Field(
+    requests_per_minute: Annotated[int | None, UnitName("requests")] = Field(
         None,
         ge=1,
         le=1_000_000,
         description="Requests that all workers together send to the model in a minute; null for "
         "no limit.",
     )
-    tokens_per_minute: Annotated[int | None, Unit("tokens")] = Field(
+    tokens_per_minute: Annotated[int | None, UnitName("tokens")] = Field(
         None,
         ge=1,
         le=1_000_000_000,
-        description="Tokens, answers included, that they spend in a minute; null for no limit.",
+        description="Tokens, answers included, that they use in a minute; null for no limit.",
     )
 
     @field_validator("base_url")
@@ -91,7 +91,7 @@ class EndpointSettings(Block):
 
 
 class FallbackSettings(EndpointSettings):
-    """A model that is asked when those before it failed."""
+    """A model that is called when those before it failed."""
 
     @field_validator("model")
     @classmethod
@@ -102,7 +102,7 @@ class FallbackSettings(EndpointSettings):
 
 
 class SummariserSettings(EndpointSettings):
-    """The model that writes summaries, and those asked after it."""
+    """The model that writes summaries, and its fallbacks."""
 
     fallback_chain: Annotated[
         tuple[FallbackSettings, ...],
@@ -110,7 +110,7 @@ class SummariserSettings(EndpointSettings):
         Allowed(f"list of blocks with {', '.join(EndpointSettings.model_fields)}"),
     ] = Field(
         default_factory=tuple,
-        description="Models asked in this order when the one above failed.",
+        description="Models called in this order when the one above failed.",
     )
 
     @field_validator("fallback_chain")
@@ -126,17 +126,17 @@ class SummariserSettings(EndpointSettings):
 
 
 class EndpointError(SettingsError):
-    """The environment lacks the key of a configured provider. Set it, or change the provider."""
+    """A missing key of a configured provider. Set it in the environment, or change the provider."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where and how to ask a model. Neither URL, key nor body show in its `repr`.
+    """The address and parameters of a model. Its `repr` shows neither URL, key nor body.
 
-    `provider` is `openai`, `openrouter` or `custom`. `api_key` is None when there is none to
-    send. `timeout` is the limit of the first byte in seconds, `context_length` the model's window
-    in tokens when known. All workers together keep to `requests_per_minute` and
-    `tokens_per_minute`, None for no limit.
+    `provider` is `openai`, `openrouter` or `custom`. `api_key` is None when none is sent. `timeout`
+    is the limit for the first byte in seconds, `context_length` the model's window in tokens, if
+    known. `requests_per_minute` and `tokens_per_minute` limit all workers together, None for no
+    limit.
     """
 
     provider: str
@@ -156,12 +156,12 @@ def resolve_endpoint(
     *,
     key: str = "auxiliary.compression",
 ) -> Endpoint | None:
-    """Return the endpoint that `settings` mean, None for the built-in local summariser.
+    """Return the endpoint that `settings` name, None for the built-in local summariser.
 
-    `secrets` may hold OPENAI_API_KEY and OPENROUTER_API_KEY; a key comes from nowhere else. With
-    `provider: auto` and no URL, the provider whose key is there serves; if both are, OpenRouter
-    gets the names with a slash, as its own are. Raises `EndpointError` when the configured
-    provider's key is missing; `key` is where `settings` stand, for its message.
+    `secrets` may hold OPENAI_API_KEY and OPENROUTER_API_KEY, the only source of keys. With
+    `provider: auto` and no URL, the provider that has a key is used; if both have one, OpenRouter
+    gets model names with a slash. Raises `EndpointError` when the configured provider's key is
+    missing; `key` is the dotted path of `settings`, for its message.
     """
     if settings.base_url:
         provider = _key_owner(settings.provider, settings.base_url)
@@ -181,10 +181,10 @@ def resolve_endpoint(
 def resolve_chain(
     settings: SummariserSettings, secrets: Mapping[str, str]
 ) -> tuple[Endpoint | None, ...]:
-    """Return the endpoints in the order in which they are asked, at least one.
+    """Return the endpoints in the order in which they are called, at least one.
 
-    None stands for the local summariser. It never fails, so nothing follows it. Raises
-    `EndpointError` like `resolve_endpoint`.
+    None is the local summariser, which never fails, so nothing follows it. Raises `EndpointError`
+    like `resolve_endpoint`.
     """
     path = "auxiliary.compression"
     chain = [resolve_endpoint(settings, secrets, key=path)]
@@ -199,8 +199,8 @@ def resolve_chain(
 def chain_fingerprint(settings: SummariserSettings) -> int:
     """Return a number that is the same for the same models in the same order, in every process.
 
-    Models, their URLs and what is added to requests count; keys, user and password in a URL and
-    time limits do not. What failed with another summariser suppresses nothing.
+    It covers models, their URLs and fields added to requests, but not keys, user and password in a
+    URL, and time limits. A failure with another summariser suppresses nothing.
     """
     links: list[str] = []
     for link in (settings, *settings.fallback_chain):
@@ -261,7 +261,7 @@ def _provider_with_key(model: str, secrets: Mapping[str, str]) -> Provider:
 
 
 def _secret(secrets: Mapping[str, str], provider: str) -> SecretStr | None:
-    # Secrets read from mounted files tend to end in a line break.
+    # Secrets read from mounted files often end in a line break.
     text = secrets.get(_KEYS.get(provider, ""), "").strip()
     return SecretStr(text) if text else None
 
@@ -278,7 +278,7 @@ def _missing_key(key: str, provider: str) -> Problem:
 def route_name(model: str, base_url: str) -> str:
     """Return `MODEL at HOST`, with the port where the URL has one.
 
-    Nothing else of the URL: user, password, path and query may hold a key.
+    User, password, path and query of the URL are left out, since they may hold a key.
     """
     host = urlsplit(base_url).netloc.rpartition("@")[2].lower()
     return f"{model} at {host}"

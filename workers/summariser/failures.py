@@ -1,7 +1,6 @@
 """Failures of an endpoint, as the errors that a compaction job handles.
 
-An endpoint's own message is read here and goes no
-further: it may quote the conversation or the key.
+An endpoint's own message is read here and not passed on: it may quote the conversation or the key.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from workers.provider_errors.errors import ApiErrorKind, read_error, recognise
 from workers.summariser.contract import ErrorClass, SummariserError
 
 MAX_RETRY_AFTER = 86_400.0
-"""Seconds. A longer wait is a configuration to repair, not a wait."""
+"""Seconds. A longer wait is an error of the configuration."""
 
 _STATUSES = {
     401: ErrorClass.AUTH,
@@ -30,14 +29,14 @@ _STATUSES = {
     425: ErrorClass.SERVER_ERROR,
     429: ErrorClass.RATE_LIMITED,
 }
-# Only words: a digit or a dash might make it a key or a piece of somebody's text.
+# Only words: text with a digit or a dash might be a key or part of a conversation.
 _CODE = re.compile(r"[A-Za-z_]{3,48}")
 
 
 def status_error(
     status: int, body: object, headers: Mapping[str, str], now: float
 ) -> SummariserError:
-    """Return the error for an HTTP status that is no success.
+    """Return the error for an HTTP status other than success.
 
     `body` is the decoded error object, or its text; `headers` have lower-case names or ignore
     case; `now` is the wall clock, for a Retry-After date without a Date beside it.
@@ -54,7 +53,7 @@ def status_error(
 
 
 def reported_error(body: object) -> SummariserError:
-    """Return the error for an error object that came with, or after, HTTP status 200."""
+    """Return the error for an error object sent with, or after, HTTP status 200."""
     detail = " ".join(filter(None, ["error object in the answer", _code(body)]))
     limited = isinstance(body, Mapping) and str(body.get("code")) == "429"
     if not limited and _is_too_long(None, body):
@@ -69,11 +68,10 @@ def transport_error(error: BaseException, host: str, *, answering: bool) -> Summ
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:
-    """Return the seconds that the endpoint asks to wait: retry-after-ms, or Retry-After as seconds
-    or date.
+    """Return the seconds that the endpoint requests to wait, None without a readable request.
 
-    None where it asks nothing that can be read. A date is taken relative to the endpoint's own
-    Date, so that clocks need not agree.
+    Reads retry-after-ms, or Retry-After as seconds or date. A date is taken relative to the
+    endpoint's own Date, so that clocks need not agree.
     """
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
@@ -114,14 +112,14 @@ def _utc(moment: datetime) -> datetime:
 
 
 def _is_too_long(status: int | None, body: object) -> bool:
-    """Return whether the same request with less in it might be answered."""
+    """Return whether a smaller request might be answered."""
     report = read_error(body)
     error = recognise(
         status=report.status if status is None else status,
         code=report.code,
         message=report.message,
     )
-    # A summariser's request is never long by that measure: the account refuses all of them.
+    # A summariser's request is never that long: the account refuses all of them.
     refused = ApiErrorKind.LONG_CONTEXT_RATE_LIMIT
     return error is not None and error.kind is not refused and error.smaller_prompt_helps
 

@@ -1,4 +1,4 @@
-"""Admission to an endpoint: one gate for all workers, kept in the database."""
+"""Admission to an endpoint: one gate for all workers, stored in the database."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """Leave to send one request to `endpoint`.
+    """The permission to send one request to `endpoint`.
 
     `tokens` are reserved for it in minute number `minute`; `probe` is the time until which it
-    holds the place of the one probe, None where the endpoint is not in doubt.
+    occupies the place of the only probe, None where the endpoint is not doubtful.
     """
 
     endpoint: str
@@ -35,10 +35,10 @@ class Permit:
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """Nobody may ask now; it is worth looking again after `wait_ms`.
+    """The refusal of a request; the next check is worthwhile after `wait_ms`.
 
     `error_class` is BREAKER_OPEN where the endpoint counts as down, and LIMIT_REACHED where it may
-    well answer: the minute is used up, or somebody else's probe of it runs.
+    well answer: the minute is used up, or the probe of another worker runs.
     """
 
     error_class: ErrorClass
@@ -46,25 +46,24 @@ class Blocked:
 
 
 class Gate(Protocol):
-    """Asked before a request and informed of its end, exactly once for each permit."""
+    """Admission of requests. Each permit is followed by exactly one record of its end."""
 
     def admit(
         self, endpoint: str, limits: Limits, *, tokens: int, longest_seconds: float
     ) -> Permit | Blocked:
-        """Admit one request of about `tokens` that takes `longest_seconds` at most, or say why not.
+        """Admit one request of about `tokens` that takes at most `longest_seconds`, or refuse it.
 
-        Raises `StorageError` where that cannot be known.
+        Raises `StorageError` where the state cannot be read.
         """
 
     def peek(self, endpoint: str, limits: Limits) -> Blocked | None:
-        """Return why `admit` would turn down even the smallest request. Takes no place.
+        """Return the reason why `admit` would refuse even the smallest request. Occupies no place.
 
-        Raises `StorageError` where that cannot be known.
+        Raises `StorageError` where the state cannot be read.
         """
 
     def answered(self, permit: Permit, *, used_tokens: int | None) -> None:
-        """Record that the endpoint answered; `used_tokens` is what it counted, None where it did
-        not tell."""
+        """Record that the endpoint answered; `used_tokens` is its count, None if not reported."""
 
     def failed(self, permit: Permit, error: SummariserError) -> None:
         """Record that the request failed."""
@@ -76,8 +75,8 @@ class Gate(Protocol):
 class SharedGate:
     """The gate of every worker on one database, as short transactions on the endpoint's row.
 
-    Safe to use from many threads. A database that fails after the request keeps nobody from the
-    answer, which is paid for: that is logged, and a probe's place frees itself in time.
+    Safe to use from many threads. A database that fails after the request does not withhold the
+    answer, which is paid for: the failure is logged, and the place of a probe frees itself in time.
     """
 
     def __init__(self, database: Database) -> None:
@@ -110,11 +109,11 @@ class SharedGate:
                 return well
             return rate_limits.settled(well, permit.minute, permit.tokens, used_tokens)
 
-        self._note(permit, change)
+        self._record(permit, change)
 
     def failed(self, permit: Permit, error: SummariserError) -> None:
-        """See `Gate`. What was reserved stays so: some endpoints count what they turn down."""
-        self._note(
+        """See `Gate`. The reservation stays: some endpoints count refused requests."""
+        self._record(
             permit,
             lambda found: breaker.failed(found, permit.probe, error.error_class, error.retry_after),
         )
@@ -122,9 +121,9 @@ class SharedGate:
     def given_up(self, permit: Permit) -> None:
         """See `Gate`."""
         if permit.probe is not None:
-            self._note(permit, lambda found: breaker.given_up(found, permit.probe))
+            self._record(permit, lambda found: breaker.given_up(found, permit.probe))
 
-    def _note(self, permit: Permit, change: Callable[[EndpointRecord], EndpointRecord]) -> None:
+    def _record(self, permit: Permit, change: Callable[[EndpointRecord], EndpointRecord]) -> None:
         try:
             with self._database.write() as connection:
                 before = endpoints.lock(connection, self._database, permit.endpoint)
@@ -132,21 +131,22 @@ class SharedGate:
                 if after != before:
                     endpoints.write(connection, after)
         except StorageError as error:
-            log.warning("how a request to %s ended was not noted: %s", permit.endpoint, error)
+            log.warning("the end of a request to %s was not recorded: %s", permit.endpoint, error)
             return
-        _tell(before, after)
+        _log_change(before, after)
 
 
 def _blocked(found: EndpointRecord, limits: Limits, tokens: int) -> Blocked | None:
     if wait_ms := breaker.wait_ms(found):
-        # A caller that cannot wait falls back at once for an open breaker, but not for mere doubt.
+        # A caller that cannot wait falls back at once for an open breaker, but not for a doubtful
+        # endpoint.
         down = breaker.is_open(found)
         return Blocked(ErrorClass.BREAKER_OPEN if down else ErrorClass.LIMIT_REACHED, wait_ms)
     full_ms = rate_limits.wait_ms(found, limits, tokens)
     return Blocked(ErrorClass.LIMIT_REACHED, full_ms) if full_ms else None
 
 
-def _tell(before: EndpointRecord, after: EndpointRecord) -> None:
+def _log_change(before: EndpointRecord, after: EndpointRecord) -> None:
     if after.open_until is None and before.open_until is not None:
         log_event(log, LogEvent.BREAKER_CLOSED, {"endpoint": after.name})
     elif after.open_until is not None and after.open_until != before.open_until:

@@ -1,4 +1,4 @@
-"""The sections of a structured summary and how their headings are recognised."""
+"""The sections of a structured summary, and the recognition of their headings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 
 class Section(StrEnum):
-    """What a structured summary is made of, in this order; the value is the heading."""
+    """A section of a structured summary, in this order; the value is the heading."""
 
     GOAL = "Goal"
     CONSTRAINTS = "Constraints and preferences"
@@ -22,7 +22,7 @@ class Section(StrEnum):
 
     @property
     def heading(self) -> str:
-        """Return the line that opens the section in a stored summary."""
+        """The line that opens the section in a stored summary."""
         return f"## {self.value}"
 
 
@@ -34,8 +34,8 @@ class OutlineLine:
     opens: Section | None = None
 
 
-# Models that are spoken to in another language translate the headings though they are told not
-# to, and small ones write them a little differently.
+# In other languages models translate the headings against their instructions, and small models vary
+# them.
 _NAMES: Mapping[Section, str] = MappingProxyType(
     {
         Section.GOAL: (
@@ -90,7 +90,7 @@ _NUMBERS: Mapping[Section, str] = MappingProxyType(
 )
 
 _ANY_NAME = "|".join(f"(?P<{section.name}>{names})" for section, names in _NAMES.items())
-# Quoted or cut names are told of, and "•" and "→" begin the steps of the built-in summariser.
+# Quoted or cut names are content, and "•" and "→" begin the steps of the built-in summariser.
 _ORNAMENT = r"(?:[^\w\n`\"'“”‘’«»「」…•→⇒⟦]|_){0,12}"
 _ORDINAL = r"(?:\d{1,2}|[一二三四五六七])[.)、:]"
 _ASIDE = r"(?:[ \t]*[(（][^()（）\n]{0,60}[)）])?"
@@ -108,12 +108,12 @@ _FENCE = re.compile(r"[ \t]{0,8}(?:```|~~~)")
 
 
 def outline(text: str) -> Iterator[OutlineLine]:
-    """Yield the lines of `text` in order, its headings told from its content.
+    """Yield the lines of `text` in order, with headings distinguished from content.
 
-    `## Goal`, `**Goal**`, `Goal:`, `1. Goal` and their like are headings in any case, with "&"
-    for "and", and in Chinese, Japanese, Korean, Russian and Arabic; they come back in the one
-    form that is stored. What stands behind a heading on its line is the next line. Code blocks
-    hold none.
+    `## Goal`, `**Goal**`, `Goal:`, `1. Goal` and the like are headings in upper and lower case,
+    with "&" for "and", and in Chinese, Japanese, Korean, Russian and Arabic; they are returned in
+    the stored form. Text after a heading on its line becomes the next line. Code blocks contain no
+    headings.
     """
     lines = text.splitlines()
     code = _in_code(lines)
@@ -125,7 +125,7 @@ def outline(text: str) -> Iterator[OutlineLine]:
 
 
 def missing_headings(text: str) -> tuple[str, ...]:
-    """Name the sections that have no heading in `text`, in their order; see `outline`."""
+    """Return the names of the sections without a heading in `text`, in order; see `outline`."""
     there = {line.opens for line in outline(text)}
     return tuple(section.value for section in Section if section not in there)
 
@@ -136,8 +136,10 @@ def body(text: str) -> str:
 
 
 def as_progress(summary: str) -> str:
-    """Return a summary that opens with no heading as the Progress of a structured one, so that it
-    can follow another."""
+    """Return a summary without an opening heading as the Progress of a structured one.
+
+    So it can follow another structured summary.
+    """
     first = next((line for line in outline(summary) if line.text.strip()), None)
     if first is None or first.opens is not None:
         return summary
@@ -145,7 +147,7 @@ def as_progress(summary: str) -> str:
 
 
 def _divided(line: str) -> Iterator[OutlineLine]:
-    # Bounded, since each round copies the rest of the line.
+    # Bounded, since each iteration copies the rest of the line.
     for _ in Section:
         found = _heading(line)
         if found is None:
@@ -175,7 +177,7 @@ def _named(found: re.Match[str]) -> Section:
 
 
 def _in_code(lines: list[str]) -> set[int]:
-    """Return the numbers of the lines of code blocks; one that is never closed is none."""
+    """Return the numbers of the lines of code blocks; an unclosed block is none."""
     fences = [number for number, line in enumerate(lines) if _FENCE.match(line)]
     inside: set[int] = set()
     for first, last in zip(fences[::2], fences[1::2], strict=False):

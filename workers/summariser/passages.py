@@ -14,16 +14,16 @@ from workers.redaction import redact, redact_value
 from workers.summariser.contract import Passage
 
 MESSAGE_CHARS = 6_000
-"""What one message may take; of a longer one the first 4,000 and last 1,500."""
+"""Longest text of one message; of a longer one the first 4,000 and last 1,500 are kept."""
 
 MARK_CHARS = 12
-"""Length of the mark that fences the passages of one prompt; see `shown`."""
+"""Length of the mark that delimits the passages of one prompt; see `shown`."""
 
 IMAGE_NOTE = "⟦image, not shown here⟧"
 TRUNCATED_NOTE = "⟦input truncated: {left_out:,} characters are not shown here⟧"
 NOTE = re.compile(r"⟦[^⟦⟧\n]*⟧")
-"""Finds the notes that stand where something was left out. No conversation writes such brackets
-by habit, so a note is told from content, and a copied one is seen."""
+"""Matches the notes that replace omitted text. Conversations hardly ever contain such brackets, so
+notes are distinguished from content, and copies of them are noticed."""
 
 _CUT_NOTE = "⟦cut: {left_out:,} characters are not shown here⟧"
 
@@ -32,7 +32,7 @@ _CALL_PARTS = frozenset({"tool_use", "function_call"})
 _NAME = re.compile(r"[^\w.:/\-]+")
 
 # Redacting ten megabytes of which 5,500 characters are kept would take seconds. A secret is
-# shorter than what these windows hold beyond that.
+# shorter than the rest of these windows.
 _WINDOW = 65_536
 
 _ANY_MARK = "-" * MARK_CHARS
@@ -47,8 +47,8 @@ def passage(row: Row, *, tool: str | None = None) -> Passage:
 
     Text and arguments are redacted and each cut to 6,000 characters, with a visible note where
     something is missing; several calls share that room. Image parts become a note, reasoning is
-    left out. The label is `user`, `assistant`, `tool NAME` or `runtime` (what neither a person
-    nor the agent wrote); `tool` names the tool where the message itself does not. Raises
+    left out. The label is `user`, `assistant`, `tool NAME` or `runtime` (written by neither a
+    person nor the agent); `tool` names the tool where the message itself does not. Raises
     `ValueError` for a row without its message.
     """
     if row.message is None:
@@ -66,8 +66,8 @@ def passage(row: Row, *, tool: str | None = None) -> Passage:
 def passages(rows: Iterable[Row]) -> tuple[Passage, ...]:
     """Turn message rows in view order into passages.
 
-    A result that does not say which tool it is from takes the name from the newest call before
-    it that has its id (ids recur within a session).
+    A result that does not name its tool takes the name from the newest call before it with the
+    same id (ids recur within a session).
     """
     names: dict[str, str] = {}
     made = []
@@ -80,24 +80,23 @@ def passages(rows: Iterable[Row]) -> tuple[Passage, ...]:
 
 
 def shown(given: Sequence[Passage], mark: str) -> str:
-    """Write passages as a prompt holds them, each under a line that only `mark` can make."""
+    """Write passages as a prompt contains them, each under a line that only `mark` can form."""
     return "\n".join(f"[{mark}] {one.label}\n{_body(one)}" for one in given)
 
 
 def passages_size(given: Sequence[Passage], *, behind: int = 0) -> int:
-    """Count the characters that `given` take in a prompt, with the `behind` characters of those
-    that stand before them."""
+    """Count the characters of `given` in a prompt, after `behind` characters of earlier ones."""
     sizes = [len(shown((one,), _ANY_MARK)) for one in given]
     between = max(0, len(sizes) - (not behind))
     return behind + sum(sizes) + between
 
 
 def fit(given: Sequence[Passage], limit_chars: int) -> tuple[Passage, ...]:
-    """Cut passages to `limit_chars` as the prompt holds them.
+    """Cut passages to `limit_chars` as the prompt contains them.
 
-    What fits is returned as it is. Else the first 45 % stay, then a note of its own says
-    "input truncated", then the last 55 %. A passage on either border is cut, unless less than
-    200 characters of it would be left. Raises `ValueError` when not even the note fits.
+    What fits is returned unchanged. Otherwise the first 45 % stay, then a note says "input
+    truncated", then follow the last 55 %. A passage on either border is cut, unless less than 200
+    characters of it would be left. Raises `ValueError` when not even the note fits.
     """
     size = passages_size(given)
     if size <= limit_chars:
@@ -157,9 +156,9 @@ def _label(row: Row, tool: str | None) -> str:
 
 
 def _one_word(name: Any) -> str:
-    """Return a tool's name as one short word: it stands in a heading, where no text may be forged.
+    """Return a tool's name as one short word, since a heading must not contain free text.
 
-    Agents call things that are no tool, whole commands with their keys among them.
+    Agents call tools that do not exist, whole commands with their keys among them.
     """
     return _NAME.sub("_", redact(str(name)[:_NAME_WINDOW]))[:_NAME_CHARS]
 
@@ -201,8 +200,10 @@ def _calls(message: Message) -> Iterable[tuple[str, Any]]:
 
 
 def _arguments(given: Any, room: int) -> str:
-    """Return the arguments as compact JSON. In what is not JSON, or too large to read as such,
-    secrets are known by the text rules alone."""
+    """Return the arguments as compact JSON.
+
+    In text that is not JSON, or too large to parse, secrets are found by the text rules alone.
+    """
     if isinstance(given, str):
         if len(given) > 2 * _WINDOW:
             return _cut_redacted(given, room)
@@ -234,11 +235,11 @@ def _cut(start: str, end: str, length: int, room: int) -> str:
 
 
 FENCE = re.compile(rf"^\[[0-9a-f]{{{MARK_CHARS}}} (?:begin|end)\]", re.MULTILINE)
-"""Finds those lines; an answer that has one repeats its prompt."""
+"""Matches the lines of `fenced`; an answer that contains one repeats its prompt."""
 
 
 def mark_for(*texts: str) -> str:
-    """Make a mark that does not occur in `texts`, the same for the same texts."""
+    """Return a mark that does not occur in `texts`, the same for the same texts."""
     data = "\x00".join(texts)
     mark = sha256(data.encode("utf-8", "surrogatepass")).hexdigest()[:MARK_CHARS]
     while mark in data:
@@ -252,8 +253,10 @@ def fenced(mark: str, title: str, text: str) -> str:
 
 
 def sendable(text: str) -> str:
-    """Return `text` as it can be sent: half a surrogate pair is no UTF-8, and servers refuse
-    NUL."""
+    """Return `text` in a form that can be sent.
+
+    Half a surrogate pair is not UTF-8, and servers refuse NUL.
+    """
     whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return whole.replace("\x00", "\ufffd")
 
@@ -265,16 +268,16 @@ CHARS_PER_TOKEN = 3
 """JSON and ids are denser than prose."""
 
 INSTRUCTION_TOKENS = 3_000
-"""The prompt's own text, and the user's question cut to 6,000 characters."""
+"""Tokens of the prompt's own text, and of the user's question cut to 6,000 characters."""
 
 
 def input_chars(context_length: int | None, summary_tokens: int) -> int:
-    """Return the characters of passages that one request may hold; `context_length` None is a large
-    window.
+    """Return the characters of passages that one request may hold.
 
-    Instructions, the previous summary and the answer share the window with the passages. Both
-    summaries are reserved at `summary_tokens`. The passages keep a quarter of a window too small
-    for that, since a request must hold something.
+    A `context_length` of None counts as a large window. Instructions, the previous summary and the
+    answer share the window with the passages; `summary_tokens` are reserved for each of the
+    summaries. In a window too small for that the passages keep a quarter, since a request must
+    contain something.
     """
     if context_length is None:
         return INPUT_CHARS

@@ -8,8 +8,8 @@ from workers.summariser.scripts import dominant_script
 from workers.summariser.structured_prompts import batch_prompt
 
 TEMPLATE_VERSION = "micro-1"
-"""Part of the key under which an answer about the rolling summary is stored: a change of the
-text below needs another. Structured summaries have their own, `BATCH_TEMPLATE_VERSION`."""
+"""Part of the key under which an answer about the rolling summary is stored: any change of the text
+below needs a new one. Structured summaries have their own, `BATCH_TEMPLATE_VERSION`."""
 
 _ABOUT = """\
 You keep the running summary of a long conversation between a user and an AI agent. Older \

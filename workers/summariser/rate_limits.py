@@ -1,7 +1,7 @@
 """Limits of requests and tokens a minute, for all workers together.
 
-Minutes are those of the database's clock. What a request will take is reserved before it is sent,
-and put right when the endpoint has counted.
+Minutes are those of the database's clock. The estimated tokens of a request are reserved before it
+is sent, and corrected when the endpoint has counted them.
 """
 
 from __future__ import annotations
@@ -13,17 +13,16 @@ from storage.endpoints import MINUTE_MS, EndpointRecord
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Requests and tokens per minute; None for as many as one likes."""
+    """Requests and tokens per minute; None for no limit."""
 
     requests: int | None = None
     tokens: int | None = None
 
 
 def wait_ms(endpoint: EndpointRecord, limits: Limits, tokens: int) -> int:
-    """Return the milliseconds to the next minute where this one has no room for `tokens` more, else
-    0.
+    """Return the milliseconds to the next minute where this one has no room for `tokens`, else 0.
 
-    A request that is larger than a whole minute's tokens goes through where none was used yet:
+    A request that is larger than the tokens of a whole minute is admitted where none was used yet:
     it would never be sent otherwise.
     """
     requests_used, tokens_used = endpoint.used
@@ -45,9 +44,9 @@ def reserved(endpoint: EndpointRecord, tokens: int) -> EndpointRecord:
 
 
 def settled(endpoint: EndpointRecord, minute: int, reserved: int, used: int) -> EndpointRecord:
-    """Record that a request took `used` tokens for which `reserved` were noted in that minute.
+    """Record that a request took `used` tokens where `reserved` were recorded in `minute`.
 
-    A minute that is over stays as it was.
+    A past minute stays as it was.
     """
     if endpoint.minute != minute:
         return endpoint

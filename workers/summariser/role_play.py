@@ -1,7 +1,7 @@
-"""Text that pretends to be turns of a conversation, or orders something to be kept from the user.
+"""The check for role play: invented turns of a conversation, and orders to conceal something.
 
-A summary with invented turns or such an order was once taken for the real thing;
-what tools return may hold both.
+Models have taken a summary with invented turns or such an order for real; tool output may contain
+both.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-# Two items of a list, or one line that begins with a speaker, on either side.
+# Two items of a list, or one line that begins with a speaker, of either side.
 _TURNS = 2
 
 _USER = "user|human|customer|用户|顾客|客户|人类|пользователь|клиент|المستخدم|ユーザー|사용자"
@@ -56,7 +56,7 @@ _ORDER = re.compile(
     r"|忽略(?:之前|以上|先前|前面)|从现在起|你必须",
     re.IGNORECASE,
 )
-# Orders that only somebody gives who wants to take the conversation over; "to ignore" tells of one.
+# Orders that take the conversation over; "to ignore" only reports one.
 _TAKEOVER = re.compile(
     r"(?<!\bto )\bignore (?:all |any |the )?(?:previous|prior|above|earlier)\b"
     r"|\b(?:new|system) instructions?:"
@@ -65,15 +65,15 @@ _TAKEOVER = re.compile(
     re.IGNORECASE,
 )
 _COPIED_CHARS = 40
-"""As many characters of an order in the same words were copied, not found anew."""
+"""An order that agrees in so many characters was copied."""
 _QUOTED = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*+`", re.DOTALL)
 
 
 def is_role_play(text: str) -> bool:
-    """Return whether `text` holds turns of both sides, role markers of a model, or an order to
-    conceal.
+    """Return whether `text` contains role play.
 
-    Code in backticks is quoted matter and does not count.
+    That is turns of both sides, role markers of a model, or an order to conceal something. Code in
+    backticks is a quotation and does not count.
     """
     prose = _QUOTED.sub(" ", text)
     if _MARKER.search(prose) or _CONCEAL.search(prose):
@@ -86,28 +86,26 @@ def is_role_play(text: str) -> bool:
 
 
 def passes_order_on(text: str, foreign: Iterable[str]) -> bool:
-    """Return whether `text` holds, as its own words, an order to take the conversation over that
-    stands so in one of the `foreign` texts.
+    """Return whether `text` repeats an order to take the conversation over from a `foreign` text.
 
-    That such a text gives orders may be told; in backticks it may be quoted.
+    Reporting that such a text gives orders is allowed, and so is a quotation in backticks.
     """
     prose = _QUOTED.sub(" ", text)
     orders = [
-        _folded(prose[found.start() :])[:_COPIED_CHARS].rstrip()
+        _normalised(prose[found.start() :])[:_COPIED_CHARS].rstrip()
         for found in _TAKEOVER.finditer(prose)
     ]
     return bool(orders) and any(
-        order in folded for folded in map(_folded, foreign) for order in orders
+        order in text for text in map(_normalised, foreign) for order in orders
     )
 
 
-def _folded(text: str) -> str:
+def _normalised(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
 def is_order(line: str) -> bool:
-    """Return whether `line` tells its reader what to do: foreign text that is not to be passed
-    on."""
+    """Return whether `line` gives its reader orders, so that foreign text must not be repeated."""
     return bool(_ORDER.search(line) or _CONCEAL.search(line))
 
 

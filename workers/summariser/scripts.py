@@ -1,4 +1,4 @@
-"""Which script a text is written in."""
+"""Recognition of the script that a text is written in."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workers.summariser.passages import NOTE
 
 
 class Script(StrEnum):
-    """The scripts that are told apart; the rest of the world counts as none."""
+    """The scripts that are distinguished; all others count as none."""
 
     LATIN = "Latin"
     CYRILLIC = "Cyrillic"
@@ -40,7 +40,7 @@ _LETTERS = {
 }
 _RUNS = {script: re.compile(f"[{letters}]+") for script, letters in _LETTERS.items()}
 
-# A Chinese or Korean character says as much as two or three Latin letters.
+# A Chinese or Korean character carries as much as two or three Latin letters.
 _WEIGHTS = {Script.HAN: 3, Script.KANA: 2, Script.HANGUL: 2}
 
 _JAPANESE_SHARE = 0.1
@@ -75,7 +75,7 @@ def letter_weights(text: str) -> dict[Script, int]:
 
 
 def dominant_script(text: str, *, min_weight: int = 24, share: float = 0.6) -> Script | None:
-    """Name the script that holds at least `share` of the letters of `text`.
+    """Return the script of at least `share` of the letters of `text`.
 
     None where no script does, or where there are fewer than `min_weight` letters to judge by.
     """
@@ -91,38 +91,42 @@ def _words_only(matter: re.Match[str]) -> str:
     return matter[0] if _WORD.fullmatch(matter[0]) else " "
 
 
-_SPOKEN_TO_USER = ("assistant", "summary")
+_DIALOGUE = ("assistant", "summary")
 
-# Who changes languages on the way may be answered in either.
+# A user who changes languages may be answered in either.
 _SHARE_OF_ONE = 0.3
 _FEWEST_LETTERS = 12
 
 
 def user_script(request: SummaryRequest) -> Script | None:
-    """Name the script that the user writes in, or else the one that is spoken around; None where
-    that cannot be told."""
+    """Return the script that the user writes in, else that of the dialogue; None where unclear."""
     by_user = dominant_script(_by_user(request), min_weight=8)
-    return by_user or dominant_script(_said(request)) or dominant_script(_previous(request))
+    return by_user or dominant_script(_dialogue(request)) or dominant_script(_previous(request))
 
 
-def scripts_spoken(request: SummaryRequest) -> frozenset[Script]:
-    """Name the scripts that a summary may be written in: what is spoken in all, by the user alone,
-    and in the previous summary. Empty where there are too few letters to judge by."""
-    return frozenset(_spoken(request))
+def accepted_scripts(request: SummaryRequest) -> frozenset[Script]:
+    """Return the scripts that a summary may be written in.
+
+    Those are the scripts of the whole dialogue, of the user alone, and of the previous summary.
+    Empty where there are too few letters to judge by.
+    """
+    return frozenset(_accepted(request))
 
 
-def is_spoken(script: Script, request: SummaryRequest) -> bool:
-    """Return whether `script` is one of `scripts_spoken`, or there are none. Reads no further than
-    it has to: all that is said is the longest text."""
+def is_accepted(script: Script, request: SummaryRequest) -> bool:
+    """Return whether `script` is one of `accepted_scripts`, or there are none.
+
+    Reads no further than necessary: the whole dialogue is the longest text.
+    """
     others = False
-    for spoken in _spoken(request):
-        if spoken is script:
+    for accepted in _accepted(request):
+        if accepted is script:
             return True
         others = True
     return not others
 
 
-def _spoken(request: SummaryRequest) -> Iterator[Script]:
+def _accepted(request: SummaryRequest) -> Iterator[Script]:
     by_user, previous = _by_user(request), _previous(request)
     if request.task.in_sections:
         yield from _all_of_user(by_user)
@@ -132,7 +136,7 @@ def _spoken(request: SummaryRequest) -> Iterator[Script]:
     ):
         if script:
             yield script
-    script = dominant_script("\n".join((by_user, _said(request), previous)))
+    script = dominant_script("\n".join((by_user, _dialogue(request), previous)))
     if script:
         yield script
 
@@ -146,14 +150,14 @@ def _all_of_user(by_user: str) -> set[Script]:
 
 
 def _by_user(request: SummaryRequest) -> str:
-    said = (one.text for one in request.passages if one.label == "user")
-    return _plain((request.question, *said))
+    texts = (one.text for one in request.passages if one.label == "user")
+    return _plain((request.question, *texts))
 
 
-def _said(request: SummaryRequest) -> str:
+def _dialogue(request: SummaryRequest) -> str:
     if request.task is Task.MERGE:
         return _plain(body(one.text) for one in request.passages)
-    return _plain(one.text for one in request.passages if one.label in _SPOKEN_TO_USER)
+    return _plain(one.text for one in request.passages if one.label in _DIALOGUE)
 
 
 def _previous(request: SummaryRequest) -> str:

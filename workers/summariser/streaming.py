@@ -1,4 +1,4 @@
-"""One streamed chat completion, from the request to the text or the reason why there is none."""
+"""One streamed chat completion, from the request to the text or the error."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from workers.summariser.failures import reported_error, status_error, transport_
 
 Response: TypeAlias = AsyncAPIResponse[AsyncStream[ChatCompletionChunk]]
 
-Hear: TypeAlias = Callable[[Mapping[str, Any]], None]
+Receive: TypeAlias = Callable[[Mapping[str, Any]], None]
 
 EVENT_STREAM = "text/event-stream"
 MAX_BODY_BYTES = 4 * 1024 * 1024
-"""Of a completion that came in one piece, its reasoning included."""
+"""Largest completion that is not streamed, its reasoning included."""
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """What is asked, and how long and how large an answer may become."""
+class ChatRequest:
+    """A request for a chat completion, and the limits of its answer."""
 
     model: str
     messages: Sequence[Mapping[str, str]]
@@ -44,18 +44,18 @@ class Question:
     limit_chars: int
 
 
-async def ask(client: AsyncOpenAI, question: Question, clock: Callable[[], float]) -> Reply:
+async def ask(client: AsyncOpenAI, chat_request: ChatRequest, clock: Callable[[], float]) -> Reply:
     """Send one request, and only one, and return the whole answer.
 
-    Neither an output limit nor tools are sent. `clock` gives the wall clock in
-    seconds. Raises `SummariserError`; cancelling closes the connection.
+    Neither an output limit nor tools are sent. `clock` returns the wall clock in seconds. Raises
+    `SummariserError`; cancelling closes the connection.
     """
     now = asyncio.get_running_loop().time
     started = now()
-    deadline = Deadline(question.timeouts, started)
-    answer = Completion(question.limit_chars)
+    deadline = Deadline(chat_request.timeouts, started)
+    answer = Completion(chat_request.limit_chars)
 
-    def hear(payload: Mapping[str, Any]) -> None:
+    def receive(payload: Mapping[str, Any]) -> None:
         if answer.take(payload):
             deadline.progress(now())
         if answer.finished:
@@ -64,44 +64,43 @@ async def ask(client: AsyncOpenAI, question: Question, clock: Callable[[], float
 
     try:
         async with asyncio.timeout_at(deadline.until) as alarm:
-            await _listen(client, question, clock, hear)
+            await _stream(client, chat_request, clock, receive)
     except TimeoutError:
         if not answer.finished:
             waited = f"gave up after {now() - started:.1f} s"
             raise SummariserError(deadline.error_class, waited) from None
     except SummariserError as error:
-        # What happens to the connection after the finish reason does not matter any more.
+        # After the finish reason, failures of the connection do not matter.
         if not (answer.finished and error.error_class is ErrorClass.INTERRUPTED):
             raise
     return Reply(
         text=_whole(answer.text()),
-        model=question.model,
+        model=chat_request.model,
         prompt_tokens=answer.prompt_tokens,
         completion_tokens=answer.completion_tokens,
         seconds=now() - started,
     )
 
 
-async def _listen(
-    client: AsyncOpenAI, question: Question, clock: Callable[[], float], hear: Hear
+async def _stream(
+    client: AsyncOpenAI, chat_request: ChatRequest, clock: Callable[[], float], receive: Receive
 ) -> None:
-    """Send the request and give `hear` the JSON objects of the answer.
+    """Send the request and pass the JSON objects of the answer to `receive`.
 
-    The client's own errors go no further than here, since their text may quote the request, and
-    since each holds the half-read stream: one that is raised within their handler would still
-    refer to them.
+    The client's own errors are not passed on, since their text may quote the request, and each
+    holds the half-read stream: an error raised within their handler would still refer to them.
     """
     answering = False
     try:
         async with client.chat.completions.with_streaming_response.create(
-            model=question.model,
-            messages=cast("list[ChatCompletionMessageParam]", list(question.messages)),
+            model=chat_request.model,
+            messages=cast("list[ChatCompletionMessageParam]", list(chat_request.messages)),
             stream=True,
             stream_options={"include_usage": True},
-            extra_body=dict(question.extra_body) or None,
+            extra_body=dict(chat_request.extra_body) or None,
         ) as response:
             answering = True
-            await _decode(response, hear)
+            await _decode(response, receive)
     except APIStatusError as error:
         headers = error.response.headers
         failure = status_error(error.status_code, error.body, headers, clock())
@@ -115,13 +114,13 @@ async def _listen(
     raise failure
 
 
-async def _decode(response: Response, hear: Hear) -> None:
+async def _decode(response: Response, receive: Receive) -> None:
     kind = response.headers.get("content-type", EVENT_STREAM).partition(";")[0].strip().lower()
     try:
         if kind == EVENT_STREAM:
-            await _hear_all(await response.parse(), hear)
+            await _receive_all(await response.parse(), receive)
         elif kind.endswith("json"):
-            hear(_completion(json.loads(await _body(response))))
+            receive(_completion(json.loads(await _body(response))))
         else:
             raise SummariserError(ErrorClass.ERROR_PAGE, "neither an event stream nor JSON")
     except (ValueError, RecursionError):
@@ -131,25 +130,25 @@ async def _decode(response: Response, hear: Hear) -> None:
     raise SummariserError(ErrorClass.ERROR_PAGE, "invalid JSON")
 
 
-async def _hear_all(stream: AsyncStream[ChatCompletionChunk], hear: Hear) -> None:
-    """Give `hear` each event, and read to the end what it refuses.
+async def _receive_all(stream: AsyncStream[ChatCompletionChunk], receive: Receive) -> None:
+    """Pass each event to `receive`; after a refusal, read the stream to its end.
 
     The stream's generators refer to each other. Half read, they would be closed by the garbage
-    collector, in whatever thread it runs and while the loop closes them too.
+    collector, in any thread and while the loop closes them too.
     """
     try:
         async for chunk in stream:
-            hear(_chunk(chunk))
+            receive(_chunk(chunk))
     except SummariserError:
         await stream.close()
-        with suppress(Exception):  # that it is closed
+        with suppress(Exception):  # raised because it is closed
             async for _ in stream:
                 pass
         raise
 
 
 def _chunk(chunk: object) -> Mapping[str, Any]:
-    # The client passes on whatever JSON an event holds, its type notwithstanding.
+    # The client passes on any JSON value of an event, despite its declared type.
     if not isinstance(chunk, ChatCompletionChunk):
         raise SummariserError(ErrorClass.ERROR_PAGE, "an event that is no completion chunk")
     return chunk.to_dict(warnings=False)
@@ -175,21 +174,20 @@ def _completion(body: object) -> Mapping[str, Any]:
 
 
 def _whole(text: str) -> str:
-    """Return `text` with the surrogate pairs joined that chunks split, and single halves
-    replaced."""
+    """Return `text` with surrogate pairs that chunks split joined, and single halves replaced."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 CONNECT_SECONDS = 10.0
-"""A host that does not take a connection in this time is down, not slow."""
+"""Seconds after which a host that accepts no connection is down, not slow."""
 
 USAGE_SECONDS = 5.0
-"""How long to wait for the token counts once the answer itself is complete."""
+"""Seconds to wait for the token counts once the answer itself is complete."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds until the first text, of silence after it, and for the whole."""
+    """Limits of a call in seconds: to the first text, of silence after it, and in all."""
 
     first_byte: float = 300.0
     idle: float = 120.0
@@ -197,8 +195,10 @@ class Timeouts:
 
 
 class Deadline:
-    """The moment to give one call up, and the error then. Times are seconds on one monotonic
-    clock."""
+    """The time at which a call is given up, and the error then.
+
+    Times are seconds of one monotonic clock.
+    """
 
     def __init__(self, timeouts: Timeouts, now: float) -> None:
         self._idle = timeouts.idle
@@ -221,5 +221,5 @@ class Deadline:
 
     @property
     def error_class(self) -> ErrorClass:
-        """Return the error that `until` stands for once it has passed."""
+        """The error once `until` has passed."""
         return self._silence if self._silent_until <= self._end else ErrorClass.TOTAL_TIMEOUT

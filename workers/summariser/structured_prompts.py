@@ -7,7 +7,7 @@ from workers.summariser.passages import fenced, mark_for, shown
 from workers.summariser.scripts import user_script
 
 BATCH_TEMPLATE_VERSION = "batch-1"
-"""Part of the key under which an answer is stored: a change of the text below needs another."""
+"""Part of the key under which an answer is stored: any change of the text below needs a new one."""
 
 _ABOUT = """\
 You write the summary that takes the place of older messages in a long conversation between a \
@@ -122,7 +122,7 @@ _PARTS = "summaries to join"
 def batch_prompt(request: SummaryRequest) -> tuple[str, str]:
     """Write the system message and the user message of a BATCH or MERGE request.
 
-    What the summary is made of stands in the second alone, between lines with a mark.
+    Only the second contains the input of the summary, between lines with a mark.
     """
     mark = mark_for(request.focus, request.previous, request.question, shown(request.passages, ""))
     return _system(request, mark), _data(request, mark)

@@ -17,12 +17,12 @@ from tests.unit.redaction.test_redaction import BY_FORM, BY_NAME, BY_PLACE, ORDI
 from workers.redaction import formats as secret_formats
 from workers.redaction import names as secret_names
 from workers.redaction import redaction
-from workers.redaction.names import folded
+from workers.redaction.names import normalised
 
 HINTS = (
     *secret_names._NAME_HINTS,
     *secret_names._SEPARATOR_HINTS,
-    *secret_names._SPOKEN_HINTS,
+    *secret_names._PROSE_HINTS,
     *secret_formats._COOKIE_HINTS,
     *secret_formats._AUTHORIZATION_HINTS,
     *secret_formats._SCHEME_HINTS,
@@ -47,7 +47,7 @@ def assert_the_same_without_hints(texts: Iterable[str]) -> None:
         with ExitStack() as stack:
             patch = stack.enter_context(pytest.MonkeyPatch.context())
             for module in (secret_names, secret_formats):
-                patch.setattr(module, "holds_any", lambda *_: True)
+                patch.setattr(module, "contains_any", lambda *_: True)
             assert found == redaction(text)
 
 
@@ -55,7 +55,7 @@ def assert_the_same_without_hints(texts: Iterable[str]) -> None:
 def test_whatever_a_pattern_takes_for_a_letter_is_that_letter_when_folded(letter: str) -> None:
     taken = re.findall(re.escape(letter), EVERY_CHARACTER, re.IGNORECASE)
     assert letter in taken
-    assert {folded(character) for character in taken} == {letter}
+    assert {normalised(character) for character in taken} == {letter}
 
 
 def test_known_secrets_are_found_with_hints_as_without_in_any_case() -> None:

@@ -9,10 +9,10 @@ import pytest
 from workers.summariser.contract import Passage, SummaryRequest, Task
 from workers.summariser.scripts import (
     Script,
+    accepted_scripts,
     dominant_script,
-    is_spoken,
+    is_accepted,
     letter_weights,
-    scripts_spoken,
 )
 
 
@@ -76,11 +76,11 @@ def test_a_script_is_spoken_when_it_is_among_those_spoken_or_none_is_known(
     previous: str, question: str, said: str, task: Task
 ) -> None:
     request = requested(previous, question, said, task)
-    known = scripts_spoken(request)
+    known = accepted_scripts(request)
     for script in Script:
-        assert is_spoken(script, request) == (script in known or not known)
+        assert is_accepted(script, request) == (script in known or not known)
 
 
 def test_of_two_scripts_that_are_spoken_by_turns_both_may_be_written() -> None:
     request = requested(LATIN, HAN, CYRILLIC * 9, Task.ABSORB)
-    assert scripts_spoken(request) == {Script.LATIN, Script.HAN, Script.CYRILLIC}
+    assert accepted_scripts(request) == {Script.LATIN, Script.HAN, Script.CYRILLIC}

@@ -1,7 +1,7 @@
-"""A summary made of lines, kept within a size: the oldest lines pay first.
+"""Condensing of a summary made of lines: the oldest lines are condensed first.
 
-Lines are shortened, then joined, then dropped; the first line of a summary then counts the steps
-that were dropped, and the count goes on growing: `… (+12)`.
+Lines are shortened, then joined, then dropped; the first line of a summary then counts the dropped
+steps, and the count keeps growing: `… (+12)`.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _PARTS_OF_A_LINE = 3
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """A summary as its lines, oldest first, and how many earlier ones were dropped."""
+    """A summary as lines, oldest first, and the number of earlier ones that were dropped."""
 
     lines: tuple[str, ...]
     dropped: int = 0
 
     @classmethod
     def of(cls, summary: str) -> Lines:
-        """Read the lines of a summary, its own or anybody's."""
+        """Read the lines of any summary."""
         lines = [line.strip() for line in summary.splitlines() if line.strip()]
         count = COUNT.fullmatch(lines[0]) if lines else None
         return cls(tuple(lines[1:]), int(count[1])) if count else cls(tuple(lines))
@@ -44,15 +44,15 @@ class Lines:
         return estimate_text(str(self))
 
     def then(self, lines: Sequence[str]) -> Lines:
-        """Add newer lines. Of equal ones the newest stays; the others are no loss."""
+        """Add newer lines. Of equal lines only the newest stays."""
         newest_first = dict.fromkeys(reversed((*self.lines, *lines)))
         return Lines(tuple(reversed(newest_first)), self.dropped)
 
 
 def condensed(summary: Lines, budget: int, *, fresh: int = 0) -> Lines:
-    """Bring `summary` to at most `budget` tokens; at the very least its count is left.
+    """Condense `summary` to at most `budget` tokens; at least its count is left.
 
-    The last `fresh` lines are touched only when the older ones are gone.
+    The last `fresh` lines are changed only when all older ones are dropped.
     """
     older, newer = _divided(summary, fresh)
     older = _shortened(older, newer, budget)
@@ -64,9 +64,9 @@ def condensed(summary: Lines, budget: int, *, fresh: int = 0) -> Lines:
 
 
 def clip(line: str, tokens: int) -> str:
-    """Cut a line to at most `tokens` (more than 1), at a word's end where one is near.
+    """Cut a line to at most `tokens` (more than 1), at the end of a word if one is near.
 
-    A code span that is cut is closed again.
+    A code span that is cut is closed.
     """
     if estimate_text(line) <= tokens:
         return line
@@ -104,7 +104,7 @@ def _joined(older: Lines, newer: tuple[str, ...], budget: int) -> Lines:
     while place + 1 < len(lines) and not _fits(Lines(tuple(lines), older.dropped), newer, budget):
         parts = [part for line in lines[place : place + 2] for part in line.split(JOINT)]
         joint = JOINT.join(clip(part, _JOINED_TOKENS) for part in parts)
-        # Short lines are as short when joined: dropping the oldest serves better.
+        # Joining short lines saves nothing: dropping the oldest is better.
         saves = 4 * estimate_text(joint) <= 3 * sum(map(estimate_text, lines[place : place + 2]))
         if saves and len(parts) <= _PARTS_OF_A_LINE:
             lines[place : place + 2] = [joint]

@@ -1,4 +1,4 @@
-"""The built-in summariser, which serves when no model is configured."""
+"""The built-in summariser, used when no model is configured."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from workers.summariser.contract import (
 from workers.summariser.endpoints import SummariserSettings, chain_fingerprint
 from workers.summariser.extractive.condensing import JOINT, Lines, clip, condensed
 from workers.summariser.extractive.salience import terms_of
-from workers.summariser.extractive.sections import Line, Room, Sections, fitted
+from workers.summariser.extractive.sections import Room, Sections, SummaryLine, fitted
 from workers.summariser.extractive.sentences import quoted, sentences
 from workers.summariser.extractive.statements import findings
 from workers.summariser.extractive.steps import SAID, as_quoted, steps
@@ -37,12 +37,13 @@ _QUOTED = frozenset({Section.GOAL, Section.CONSTRAINTS, Section.DECISIONS, Secti
 
 
 class LocalSummariser:
-    """Writes summaries without a model, a network or chance: the same request, the same text.
+    """A deterministic writer of summaries, without a model or a network.
 
     The rolling summary is a list of lines: those of the previous one and one for each new step.
-    It never takes more than `target_tokens` and always less than it replaces, so it stays flat
-    however long a session gets; the oldest lines are condensed first. A defrag comes to at most
-    60 % of the previous size. A structured summary keeps the most salient lines of each section.
+    It never takes more than `target_tokens` and always less than it replaces, so its size stays
+    constant however long a session becomes; the oldest lines are condensed first. A defrag takes at
+    most 60 % of the previous size. A structured summary keeps the most salient lines of each
+    section.
     """
 
     model = "local"
@@ -53,14 +54,14 @@ class LocalSummariser:
         return chain_fingerprint(SummariserSettings())
 
     def room(self, summary_tokens: int) -> int:  # noqa: ARG002 - signature of the contract
-        """Return the largest input: nothing of it shares a window."""
+        """Return the largest input, since there is no window to share."""
         return INPUT_CHARS
 
     def summarise(self, request: SummaryRequest, stop: Callable[[], bool]) -> Reply:
         """Answer `request` at once with a text that will be accepted.
 
-        Raises `Stopped` when `stop()` is true already, and `SummariserError` with TOO_LARGE where
-        the headings of a structured summary are as large as what it would replace.
+        Raises `Stopped` when `stop()` is already true, and `SummariserError` with TOO_LARGE where
+        the headings of a structured summary are as large as the text that it would replace.
         """
         if stop():
             raise Stopped
@@ -68,7 +69,7 @@ class LocalSummariser:
         return Reply(text=_best(candidates(request), request), model=self.model)
 
     def close(self) -> None:
-        """Do nothing: nothing is held open."""
+        """Do nothing: there is nothing to close."""
 
 
 def _best(candidates: Iterator[str], request: SummaryRequest) -> str:
@@ -85,14 +86,14 @@ def _best(candidates: Iterator[str], request: SummaryRequest) -> str:
 def _rolling(request: SummaryRequest) -> Iterator[str]:
     """Write rolling summaries, the most readable first.
 
-    Lines in a script that the user does not write, or that resemble turns, are acceptable in
-    backticks; a bare count is acceptable where there is room for nothing else, one of two if the
-    other stands in the input.
+    Lines in a script that the user does not write, or that resemble turns, are accepted in
+    backticks. Where there is no room for more, a bare count is accepted; there are two, in case the
+    input contains one of them.
     """
     previous = Lines.of(request.previous)
     fresh = [redact(step) for step in steps(request.passages)]
     if request.task is Task.ABSORB and set(fresh) <= set(previous.lines):
-        # Nothing new was said. It still was a step, and an unchanged summary is an echo.
+        # Nothing new happened. It still was a step, and an unchanged summary is an echo.
         previous = replace(previous, dropped=previous.dropped + 1)
     budget = min(request.target_tokens, request.replaced_tokens - 1)
     if request.task is Task.DEFRAG:
@@ -113,13 +114,13 @@ def _condensed(previous: Lines, fresh: Iterable[str], budget: int) -> str:
 def _structured(request: SummaryRequest) -> Iterator[str]:
     """Write structured summaries, the most readable first.
 
-    None takes more than `target_tokens`, or than the bare headings do where that is more. Lines
-    that are not acceptable as they are come in backticks; a bare count of steps is left where
-    nothing else is accepted, one of several if others stand in the input.
+    None takes more than `target_tokens`, or than the bare headings if that is more. Lines that are
+    not accepted as they are come in backticks. Where nothing else is accepted, a bare count of
+    steps is left; there are several, in case the input contains some of them.
     """
-    older, newer = Sections.of(request.previous), _told_in(request)
+    older, newer = Sections.of(request.previous), _sections_of(request)
     if not newer.steps_in_all:
-        # Something was said. It still was a step, and an unchanged summary is an echo.
+        # The passages still were a step, and an unchanged summary is an echo.
         newer = replace(newer, dropped=1)
     taken = older.steps_in_all + newer.steps_in_all
     room = _room(request, estimate_text(str(Sections(dropped=taken))))
@@ -150,16 +151,16 @@ def _room(request: SummaryRequest, least: int) -> Room:
     return Room(min(max(request.target_tokens, least), most))
 
 
-def _told_in(request: SummaryRequest) -> Sections:
-    """Return what the passages tell, those that are summaries themselves in their place."""
-    told = Sections()
+def _sections_of(request: SummaryRequest) -> Sections:
+    """Return the content of the passages; those that are summaries keep their place."""
+    content = Sections()
     for is_summary, passages in groupby(request.passages, _is_summary):
         if is_summary:
             for one in passages:
-                told = told.then(Sections.of(one.text))
+                content = content.then(Sections.of(one.text))
         elif request.task is Task.BATCH:
-            told = told.then(_extracted(list(passages)))
-    return told
+            content = content.then(_extracted(list(passages)))
+    return content
 
 
 def _is_summary(one: Passage) -> bool:
@@ -167,40 +168,39 @@ def _is_summary(one: Passage) -> bool:
 
 
 def _extracted(passages: Sequence[Passage]) -> Sections:
-    """Return what messages tell; the words of people are quoted, so that none reads as an order."""
+    """Return the content of messages, with people's words quoted so that none reads as an order."""
     lines = []
     for line in findings(passages):
         is_step = line.text.startswith(SAID)
-        as_told = quoted(line.text) if line.section in _QUOTED and not is_step else line.text
-        lines.append(replace(line, text=as_told))
+        text = quoted(line.text) if line.section in _QUOTED and not is_step else line.text
+        lines.append(replace(line, text=text))
     done = [line.text for line in lines if line.section in (Section.PROGRESS, Section.DECISIONS)]
-    questions, closing = _last_words(passages)
-    lines += [Line.of(Section.QUESTIONS, text) for text in questions]
-    lines += [Line.of(Section.STATE, text) for text in closing or done[-1:]]
+    questions, closing = _last_statements(passages)
+    lines += [SummaryLine.of(Section.QUESTIONS, text) for text in questions]
+    lines += [SummaryLine.of(Section.STATE, text) for text in closing or done[-1:]]
     return Sections(tuple(replace(line, text=line.text.replace(JOINT, " ")) for line in lines))
 
 
-def _last_words(passages: Sequence[Passage]) -> tuple[list[str], list[str]]:
-    """Return what the agent asked at last, unless the user spoke after it, and what it said at
-    last."""
-    spoken = [one for one in passages if one.label in ("user", "assistant")]
-    for one in reversed(spoken):
-        told = list(sentences(one.text)) if one.label == "assistant" else []
-        if not told:
+def _last_statements(passages: Sequence[Passage]) -> tuple[list[str], list[str]]:
+    """Return the agent's last questions, unless the user answered, and its last statement."""
+    dialogue = [one for one in passages if one.label in ("user", "assistant")]
+    for one in reversed(dialogue):
+        stated = list(sentences(one.text)) if one.label == "assistant" else []
+        if not stated:
             continue
-        questions = [sentence for sentence in told if sentence.endswith(_QUESTION)]
-        asked = questions[-2:] if one is spoken[-1] else []
+        questions = [sentence for sentence in stated if sentence.endswith(_QUESTION)]
+        asked = questions[-2:] if one is dialogue[-1] else []
         return (
             [redact(quoted(clip(question, _QUESTION_TOKENS))) for question in asked],
-            _closing([sentence for sentence in told if sentence not in questions]),
+            _closing([sentence for sentence in stated if sentence not in questions]),
         )
     return [], []
 
 
-def _closing(told: Sequence[str]) -> list[str]:
+def _closing(stated: Sequence[str]) -> list[str]:
     """Return the last sentences, as many as fit."""
     closing = ""
-    for sentence in reversed(told):
+    for sentence in reversed(stated):
         longer = f"{sentence} {closing}".strip()
         if closing and estimate_text(longer) > _CLOSING_TOKENS:
             break

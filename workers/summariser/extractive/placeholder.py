@@ -1,8 +1,8 @@
-"""The deterministic summary that stands in while no model answers.
+"""The placeholder: a deterministic summary that is shown while no model answers.
 
-It holds lines of the covered messages and of the summary before, chosen by rules: what the user
-laid down, what was done and with which result, which files, where things stood. It is a makeshift
-and says so; a real summary of the same messages replaces it.
+It consists of lines of the covered messages and of the previous summary, chosen by rules: the
+user's requirements, steps and their results, files, and the state at the end. It says that it is a
+placeholder; a real summary of the same messages replaces it.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from workers.summariser.extractive.condensing import ELLIPSIS, clip
 from workers.summariser.extractive.sections import (
     HEADING,
     REQUEST,
-    Line,
     Room,
     Sections,
+    SummaryLine,
     fitted,
     newest,
     without_least,
@@ -33,9 +33,9 @@ from workers.summariser.headings import Section
 from workers.summariser.passages import passages
 
 SMALLEST_TOKENS = estimate_text(HEADING)
-"""What a placeholder takes at the least, whatever its budget."""
+"""The least size of a placeholder, even if its budget is smaller."""
 
-# Redacting takes 400 ns a character, so what is read must not grow with the session.
+# Redaction takes 400 ns a character, so the text that is read must not grow with the session.
 _WORDS_TOKENS = 12_000
 _STEPS_TOKENS = 8_000
 _STEPS = 120
@@ -58,17 +58,17 @@ def placeholder(
 ) -> str:
     """Summarise `rows`, in view order and with their messages, without a model.
 
-    The text begins with HEADING and has the sections of a batch summary, those that have a line.
-    `previous`, the summary before ("" for none), keeps its most salient lines, up to half of the
-    room whatever is new. The last request is told once, as history, and not at all where the
-    marker shows it anyway (`shows_request=False`): an agent would answer it again. Of several lines
-    that differ only in a sum or a date the newest stays. Secrets are redacted, words of tools
-    stand in backticks.
+    The text begins with HEADING and has the sections of a batch summary that are not empty. The
+    most salient lines of `previous`, the last summary ("" for none), keep up to half of the room
+    before new ones. The last request is reported once, as history, but not where the marker shows
+    it anyway (`shows_request=False`), since an agent would answer it again. Of several lines that
+    differ only in a sum or a date the newest stays. Secrets are redacted, text of tools is set in
+    backticks.
 
-    The result has at most `budget_tokens` and `max_chars`; where those are less than HEADING
-    takes, it is HEADING alone (`SMALLEST_TOKENS`). The same input gives the same text; without
-    rows a placeholder comes back as it is. Long sessions are read in part: of the user messages
-    the first 45 % and the last 55 % of 12,000 tokens, of the steps the newest. Raises `ValueError`
+    The result has at most `budget_tokens` and `max_chars`; where HEADING takes more, it is HEADING
+    alone (`SMALLEST_TOKENS`). The same input gives the same text; without rows a placeholder is
+    returned unchanged. Long sessions are read in part: of the user messages the first 45 % and the
+    last 55 % of 12,000 tokens, of the steps the newest. Raises `ValueError`
     for a row without its message.
     """
     room = Room(budget_tokens, max_chars)
@@ -81,35 +81,38 @@ def placeholder(
         earlier = [line for line in earlier if not line.is_request]
     elif words:
         new.insert(0, _request(words[-1], room))
-    told = Sections(_deduplicated([*map(_unframed, earlier), *map(_unframed, new)]))
-    return _written_in(told, room, earlier=frozenset(map(_unframed, earlier)))
+    sections = Sections(_deduplicated([*map(_unframed, earlier), *map(_unframed, new)]))
+    return _written_in(sections, room, earlier=frozenset(map(_unframed, earlier)))
 
 
-def _written_in(told: Sections, room: Room, earlier: frozenset[Line]) -> str:
-    kept = fitted(told, room, _written, earlier=earlier)
+def _written_in(sections: Sections, room: Room, earlier: frozenset[SummaryLine]) -> str:
+    kept = fitted(sections, room, _written, earlier=earlier)
     # Redaction may lengthen a text.
     while kept.lines and not room.holds(redact(_written(kept))):
         kept = without_least(kept)
     return redact(_written(kept))
 
 
-def _written(told: Sections) -> str:
+def _written(sections: Sections) -> str:
     """Write lines under the headings of their sections. Sections without a line are left out."""
     texts = [HEADING]
     for section in Section:
-        if lines := [str(line) for line in told.lines if line.section is section]:
+        if lines := [str(line) for line in sections.lines if line.section is section]:
             texts += [section.heading, *lines]
     return "\n".join(texts)
 
 
-def _earlier(previous: str, *, is_followed: bool) -> list[Line]:
-    """Read the summary before. Where newer messages follow, what was the state then is progress
-    now, and the last request leaves what is salient in it, like any other."""
+def _earlier(previous: str, *, is_followed: bool) -> list[SummaryLine]:
+    """Read the previous summary.
+
+    Where newer messages follow, its state becomes progress, and its last request becomes salient
+    statements, like any other.
+    """
     lines = Sections.of(redact(previous)).lines
     return [aged for line in lines for aged in _aged(line)] if is_followed else list(lines)
 
 
-def _aged(line: Line) -> Iterator[Line]:
+def _aged(line: SummaryLine) -> Iterator[SummaryLine]:
     if line.is_request:
         yield from statements(line.text.removeprefix(REQUEST).strip("`"))
     elif line.section is Section.STATE:
@@ -118,9 +121,11 @@ def _aged(line: Line) -> Iterator[Line]:
         yield line
 
 
-def _found(words: Sequence[str], steps: Sequence[Passage]) -> Iterator[Line]:
-    """Yield the user's statements, of the last request only what binds, and what the agent did: its
-    steps, of which the last are the state, and the files it named."""
+def _found(words: Sequence[str], steps: Sequence[Passage]) -> Iterator[SummaryLine]:
+    """Yield the user's statements, the agent's steps and the files that it named.
+
+    Of the last request only the lines that are no goal are taken; the last steps are the state.
+    """
     for text in words[:-1]:
         yield from statements(text)
     for text in words[-1:]:
@@ -132,15 +137,14 @@ def _found(words: Sequence[str], steps: Sequence[Passage]) -> Iterator[Line]:
     yield from [line for line in found if line.section is Section.FILES][-_FILES:]
 
 
-def _request(text: str, room: Room) -> Line:
+def _request(text: str, room: Room) -> SummaryLine:
     likely = int(min(room.tokens, room.chars / _CHARS_PER_TOKEN)) // _REQUEST_SHARE
     limit = max(_FEWEST_REQUEST_TOKENS, min(_REQUEST_TOKENS, likely))
-    return Line.of(Section.STATE, REQUEST + span(clip(flat(text), limit)))
+    return SummaryLine.of(Section.STATE, REQUEST + span(clip(flat(text), limit)))
 
 
 def _few(rows: Sequence[Row]) -> list[Row]:
-    """Return all rows, or where they are long the first 45 % and the last 55 % of what may be
-    read."""
+    """Return all rows, or of many the first 45 % and the last 55 % of what may be read."""
     if sum(row.tokens for row in rows) <= _WORDS_TOKENS:
         return list(rows)
     early = _within(rows, _WORDS_TOKENS * 45 // 100)
@@ -153,7 +157,7 @@ def _newest(rows: Sequence[Row]) -> list[Row]:
 
 
 def _within(rows: Iterable[Row], tokens: int) -> list[Row]:
-    """Return the first of `rows`, up to the one that makes `tokens` full."""
+    """Return the first of `rows`, up to the one that reaches `tokens`."""
     taken: list[Row] = []
     for row in rows:
         if tokens <= 0:
@@ -163,16 +167,16 @@ def _within(rows: Iterable[Row], tokens: int) -> list[Row]:
     return taken
 
 
-def _unframed(line: Line) -> Line:
-    """Return a line that cannot be taken for the frame of a marker."""
+def _unframed(line: SummaryLine) -> SummaryLine:
+    """Return the line without text that could pass for the frame of a marker."""
     text = line.text
     for one in FRAMES:
         text = text.replace(one.opening, ELLIPSIS).replace(one.closing, ELLIPSIS)
-    return line if text == line.text else Line.of(line.section, text)
+    return line if text == line.text else SummaryLine.of(line.section, text)
 
 
-def _deduplicated(lines: Sequence[Line]) -> tuple[Line, ...]:
-    """Keep the newest of lines that say the same, and nothing that the request holds already."""
+def _deduplicated(lines: Sequence[SummaryLine]) -> tuple[SummaryLine, ...]:
+    """Keep the newest of equivalent lines, and none that the request contains already."""
     request = next((line for line in reversed(lines) if line.is_request), None)
     state = {line.text for line in lines if line.section is Section.STATE}
     return newest(

@@ -1,8 +1,7 @@
-"""How much a line of a conversation is worth keeping, by rules.
+"""The salience of lines of a conversation, by rules.
 
-What binds the agent is worth most, then wishes, decisions and open points, then trouble, then
-what nobody could guess again: names, numbers, dates, codes, paths. Words without any of these are
-worth nothing.
+Rules for the agent weigh most, then preferences, decisions, open points and errors, then
+particulars that cannot be guessed: names, numbers, dates, codes, paths. Other words weigh nothing.
 """
 
 from __future__ import annotations
@@ -30,17 +29,17 @@ _RULE_PHRASES = (
     *("必须", "不要", "不能", "不得", "不准", "禁止", "只能", "务必", "一定要", "最多", "至少"),
     *("不超过", "以内", "预算", "截止", "не более", "не менее", "не позже", "يجب", "ممنوع", "فقط"),
 )
-# An order not to, or a condition; but not "I don't remember".
+# A prohibition or a condition; but not "I don't remember".
 _RULE_FORM = re.compile(
     r"(?<!\bi )(?<!\bwe )(?<!\byou )(?<!\bthey )\b(?:do not|don['’]t)\b"
     r"|(?:^|[:.] )(?:if [^,.]{4,80}, \w|no (?!idea|luck|need|problem|thanks|worries)\w+ )"
 )
-_WISH_WORDS = _words(
+_PREFERENCE_WORDS = _words(
     "prefer prefers preferred preference preferably favourite favorite want wants wish wishes like "
     "likes rather instead style tone answers reply replies responses "
     "предпочитаю предпочитает хочу хотел хотела хотим лучше"
 )
-_WISH_PHRASES = ("喜欢", "偏好", "希望", "想要", "最好", "尽量", "أفضل", "أريد")
+_PREFERENCE_PHRASES = ("喜欢", "偏好", "希望", "想要", "最好", "尽量", "أفضل", "أريد")
 _STATE_WORDS = _words(
     "decided decision agreed chose chosen approved confirmed rejected because awaiting blocked "
     "pending undecided todo currently current remaining now next switched "
@@ -56,7 +55,7 @@ _TROUBLE_WORDS = _words(
 )
 _TROUBLE_PHRASES = ("not found", "error:", "exception:", "错误", "失败", "异常", "خطأ")
 _KINDS = (
-    (2, _WISH_WORDS, _WISH_PHRASES),
+    (2, _PREFERENCE_WORDS, _PREFERENCE_PHRASES),
     (2, _STATE_WORDS, _STATE_PHRASES),
     (2, _TROUBLE_WORDS, _TROUBLE_PHRASES),
 )
@@ -72,18 +71,18 @@ _CLOSERS = (".", "!", "?", ":", "•", "→", "。", "！", "？")
 
 
 def salience(line: str) -> int:
-    """Weigh one line: 0 for idle talk, up to about 14 for a rule full of particulars."""
+    """Return the weight of one line: 0 for small talk, about 14 for a rule with particulars."""
     label = _LABEL.match(line)
     rest = line[label.end() :] if label else line
     low = rest.casefold()
     words = frozenset(_WORD.findall(low))
-    told = _LABEL_WEIGHT if label else 0
+    total = _LABEL_WEIGHT if label else 0
     if _binds(low, words):
-        told += _RULE_WEIGHT
+        total += _RULE_WEIGHT
     for weight, cues, phrases in _KINDS:
         if not cues.isdisjoint(words) or any(phrase in low for phrase in phrases):
-            told += weight
-    return told + len(list(islice(_particulars(rest), _MOST_PARTICULARS)))
+            total += weight
+    return total + len(list(islice(_particulars(rest), _MOST_PARTICULARS)))
 
 
 def _binds(low: str, words: frozenset[str]) -> bool:
@@ -95,7 +94,7 @@ def _binds(low: str, words: frozenset[str]) -> bool:
 
 
 def _particulars(line: str) -> Iterator[str]:
-    """Yield the distinct words that could not be guessed again: names, numbers, codes, paths."""
+    """Yield the distinct words that cannot be guessed: names, numbers, codes, paths."""
     seen: set[str] = set()
     is_start, after_name = True, False
     for token in line.split():
@@ -118,29 +117,29 @@ _PAIR = 2
 
 
 def terms_of(topic: str) -> frozenset[str]:
-    """Return the terms of which a line on `topic` holds one; none for a topic that says nothing.
+    """Return the terms of `topic`: a line that contains one of them concerns it.
 
-    Words of four letters and more, without the ending of English plurals; shorter ones that are
-    names by their capitals or digits; of a run of Chinese, Japanese or Korean each pair of
-    characters, since nothing parts the words.
+    Those are words of four letters and more, without the ending of English plurals; shorter ones
+    that are names by their capitals or digits; and each pair of characters of a run of Chinese,
+    Japanese or Korean, where no spaces separate words. A topic of common words has none.
     """
     return frozenset(term for word in _TOPIC_WORD.findall(topic) for term in _terms(word))
 
 
 def concerns(line: str, terms: frozenset[str]) -> bool:
-    """Return whether `line` holds one of `terms`."""
-    folded = line.casefold()
-    return any(term in folded for term in terms)
+    """Return whether `line` contains one of `terms`."""
+    low = line.casefold()
+    return any(term in low for term in terms)
 
 
 def _terms(word: str) -> Iterator[str]:
-    folded = word.casefold()
+    low = word.casefold()
     if _is_dense(word):
-        yield from (folded[i : i + _PAIR] for i in range(max(1, len(folded) - 1)))
-    elif len(word) >= _FEWEST_LETTERS and not _COMMON.fullmatch(folded):
-        yield folded.removesuffix("s")
+        yield from (low[i : i + _PAIR] for i in range(max(1, len(low) - 1)))
+    elif len(word) >= _FEWEST_LETTERS and not _COMMON.fullmatch(low):
+        yield low.removesuffix("s")
     elif len(word) >= _PAIR and (word.isupper() or any(map(str.isdigit, word))):
-        yield folded
+        yield low
 
 
 def _is_dense(word: str) -> bool:

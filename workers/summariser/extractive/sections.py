@@ -1,4 +1,4 @@
-"""What a summary tells, as lines in sections: read, joined, brought to a size and written."""
+"""A summary as lines in sections: read, joined, fitted to a size and written."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ITEM = re.compile(
 _UPDATED = re.compile(r"[$€£¥]\s?\d[\d.,]*|\d{4}-\d{2}-\d{2}")
 _STATED = frozenset({Section.GOAL, Section.CONSTRAINTS, Section.DECISIONS, Section.QUESTIONS})
 
-# What a person laid down comes before what the agent did.
+# Requirements of a person rank before steps of the agent.
 _BONUS: Mapping[Section, int] = MappingProxyType(
     {
         Section.GOAL: 1,
@@ -52,19 +52,19 @@ _STEPS_SHARE = 0.35
 _FILES_SHARE = 0.1
 
 _LINE_COST = 20
-"""Tokens that every line is taken to cost beyond its own, so that short ones do not always win."""
+"""Tokens added to the cost of every line, so that short ones do not always win."""
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One statement, step or file, without its bullet, and the section it belongs to."""
+class SummaryLine:
+    """A statement, step or file, without its bullet, and its section."""
 
     section: Section
     text: str
     salience: int
 
     @classmethod
-    def of(cls, section: Section, text: str) -> Line:
+    def of(cls, section: Section, text: str) -> SummaryLine:
         return cls(section, text, salience(text))
 
     @property
@@ -77,20 +77,19 @@ class Line:
 
     @property
     def weight(self) -> int:
-        """Return the value of keeping it: the same in every round, so nothing fades by being
-        old."""
+        """The value of keeping the line; constant, so a line does not fade with age."""
         return self.salience + _BONUS[self.section]
 
     @property
     def rank(self) -> float:
-        """Return a sort key, best first: the last request, then by weight for the room it takes."""
+        """A sort key, best first: the last request, then by weight per room."""
         if self.is_request:
             return -float("inf")
         return -self.weight / (estimate_text(self.text) + _LINE_COST)
 
     @property
     def sameness(self) -> tuple[Section, str]:
-        """Return what equal lines have in common: of statements all but sums and dates."""
+        """A key that equivalent lines share: the text, of statements without sums and dates."""
         is_stated = self.section in _STATED
         return self.section, _UPDATED.sub("#", self.text) if is_stated else self.text
 
@@ -102,26 +101,26 @@ class Line:
 class Sections:
     """The lines of a summary, oldest first within their sections.
 
-    The lines of Progress are steps; `dropped` is how many earlier ones are not told any more. A
-    step's number is its place among all of them.
+    The lines of Progress are steps; `dropped` is the number of earlier ones that were left out. The
+    number of a step is its place among all of them.
     """
 
-    lines: tuple[Line, ...] = ()
+    lines: tuple[SummaryLine, ...] = ()
     dropped: int = 0
 
     @classmethod
     def of(cls, summary: str) -> Sections:
         """Read a structured summary, a placeholder, or any text; without a heading it is Progress.
 
-        Long lines and joined ones become several. The number of the last step stays what it is.
+        Long and joined lines become several. The number of the last step stays the same.
         """
-        lines: list[Line] = []
+        lines: list[SummaryLine] = []
         section, counted, highest = Section.PROGRESS, 0, 0
-        for told in outline(summary):
-            if told.opens is not None:
-                section = told.opens
+        for given in outline(summary):
+            if given.opens is not None:
+                section = given.opens
                 continue
-            for text in flat(NOTE.sub(" ", told.text)).split(JOINT):
+            for text in flat(NOTE.sub(" ", given.text)).split(JOINT):
                 if count := COUNT.fullmatch(text):
                     counted = max(counted, int(count[1]))
                     continue
@@ -134,33 +133,33 @@ class Sections:
 
     @property
     def steps_in_all(self) -> int:
-        """Return the number of steps taken, whether they are still told or not."""
+        """The number of all steps, those that were left out included."""
         return self.dropped + _steps_in(self.lines)
 
     def of_section(self, section: Section) -> tuple[str, ...]:
         """Return the texts of one section."""
         return tuple(line.text for line in self.lines if line.section is section)
 
-    def only(self, kept: Collection[Line]) -> Sections:
-        """Leave out all other lines; steps among them are counted."""
+    def only(self, kept: Collection[SummaryLine]) -> Sections:
+        """Return the sections with only these lines; steps that are left out are counted."""
         lines = tuple(line for line in self.lines if line in kept)
         return Sections(lines, self.steps_in_all - _steps_in(lines))
 
     def each(self, change: Callable[[str], str]) -> Sections:
-        """Change the text of every line."""
+        """Return the sections with the text of every line changed."""
         lines = (replace(line, text=change(line.text)) for line in self.lines)
         return Sections(tuple(lines), self.dropped)
 
     def then(self, newer: Sections) -> Sections:
-        """Join what was told later.
+        """Return these sections joined with later ones.
 
-        Of lines that say the same, sums and dates aside, the newest stays; a step that was taken
-        twice is counted twice. The state is that of the later one, if it has any.
+        Of equivalent lines, sums and dates aside, the newest stays; a step that was taken twice is
+        counted twice. The state is that of the later ones, if they have any.
         """
-        told = self.lines
+        earlier = self.lines
         if newer.of_section(Section.STATE):
-            told = tuple(line for line in told if line.section is not Section.STATE)
-        lines = newest((*told, *newer.lines))
+            earlier = tuple(line for line in earlier if line.section is not Section.STATE)
+        lines = newest((*earlier, *newer.lines))
         return Sections(lines, self.steps_in_all + newer.steps_in_all - _steps_in(lines))
 
     def __str__(self) -> str:
@@ -180,7 +179,7 @@ class Sections:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What may be written, in tokens and in characters."""
+    """The room for a text, in tokens and in characters."""
 
     tokens: float
     chars: float = float("inf")
@@ -195,62 +194,65 @@ class Room:
         return len(text) <= self.chars and estimate_text(text) <= self.tokens
 
 
-def newest(lines: Sequence[Line]) -> tuple[Line, ...]:
-    """Keep the newest of lines that say the same, in their order."""
-    newest_first: dict[tuple[Section, str], Line] = {}
+def newest(lines: Sequence[SummaryLine]) -> tuple[SummaryLine, ...]:
+    """Return the newest of equivalent lines, in their order."""
+    newest_first: dict[tuple[Section, str], SummaryLine] = {}
     for line in reversed(lines):
         newest_first.setdefault(line.sameness, line)
     return tuple(reversed(newest_first.values()))
 
 
 def fitted(
-    told: Sections,
+    sections: Sections,
     room: Room,
     write: Callable[[Sections], str],
     *,
     numbered: bool = False,
-    earlier: Collection[Line] = (),
+    earlier: Collection[SummaryLine] = (),
     terms: frozenset[str] = frozenset(),
 ) -> Sections:
-    """Choose the lines that `write` can write into `room`; none where not even one fits.
+    """Return the lines that `write` can write into `room`; none where not even one fits.
 
-    All of them where that is enough. Else the last request; then what concerns the topic of
-    `terms` up to 65 % of the room; of `earlier` lines the most salient up to half of what is left,
-    of new steps the newest up to 35 % of the rest, of files the newest up to 10 %, and then of all
-    the most salient for their size.
-    `numbered` says that `write` numbers the steps.
+    All of them if they fit. Otherwise the last request; then lines that concern the topic of
+    `terms` up to 65 % of the room; of `earlier` lines the most salient up to half of the remaining
+    room, of new steps the newest up to 35 % of the rest, of files the newest up to 10 %, and then
+    of all lines the most salient for their size. `numbered` says that `write` numbers the steps.
     """
-    if room.holds(write(told)):
-        return told
-    left = _beside_headings(told, room, write)
+    if room.holds(write(sections)):
+        return sections
+    left = _beside_headings(sections, room, write)
     number = "000. " if numbered else ""
-    kept = told.only(_chosen(told.lines, left, number, frozenset(earlier), terms))
+    kept = sections.only(_chosen(sections.lines, left, number, frozenset(earlier), terms))
     # The estimates of lines do not add up exactly.
     while kept.lines and not room.holds(write(kept)):
         kept = without_least(kept)
     return kept
 
 
-def without_least(told: Sections) -> Sections:
-    """Leave out the line that ranks last."""
-    least = max(told.lines, key=lambda line: line.rank)
-    return told.only([line for line in told.lines if line is not least])
+def without_least(sections: Sections) -> Sections:
+    """Return the sections without the line that ranks last."""
+    least = max(sections.lines, key=lambda line: line.rank)
+    return sections.only([line for line in sections.lines if line is not least])
 
 
-def _beside_headings(told: Sections, room: Room, write: Callable[[Sections], str]) -> Room:
-    bare = write(told.only(()))
-    headings = {line.section.heading for line in told.lines} - set(bare.splitlines())
+def _beside_headings(sections: Sections, room: Room, write: Callable[[Sections], str]) -> Room:
+    bare = write(sections.only(()))
+    headings = {line.section.heading for line in sections.lines} - set(bare.splitlines())
     return room.less(bare).less("\n".join(headings))
 
 
 def _chosen(
-    lines: Sequence[Line], left: Room, number: str, earlier: frozenset[Line], terms: frozenset[str]
-) -> set[Line]:
+    lines: Sequence[SummaryLine],
+    left: Room,
+    number: str,
+    earlier: frozenset[SummaryLine],
+    terms: frozenset[str],
+) -> set[SummaryLine]:
     newest_first = list(reversed(lines))
     ranked = sorted(newest_first, key=lambda line: line.rank)
-    taken: set[Line] = set()
+    taken: set[SummaryLine] = set()
 
-    def take(wanted: Iterable[Line], share: float = 1.0) -> None:
+    def take(wanted: Iterable[SummaryLine], share: float = 1.0) -> None:
         nonlocal left
         shared = left.share(share)
         for line in wanted:
@@ -269,15 +271,15 @@ def _chosen(
     return taken
 
 
-def _is_new_step(line: Line, earlier: frozenset[Line]) -> bool:
+def _is_new_step(line: SummaryLine, earlier: frozenset[SummaryLine]) -> bool:
     return line.is_step and line.salience > 0 and line not in earlier
 
 
-def _steps_in(lines: Iterable[Line]) -> int:
+def _steps_in(lines: Iterable[SummaryLine]) -> int:
     return sum(line.section is Section.PROGRESS for line in lines)
 
 
-def _lines(section: Section, text: str) -> Iterator[Line]:
+def _lines(section: Section, text: str) -> Iterator[SummaryLine]:
     is_short = text.startswith(f"{_BULLET}{REQUEST}") or estimate_text(text) <= _LONGEST_LINE
     for part in (text,) if is_short else units(text):
         item = _ITEM.match(part)
@@ -285,4 +287,4 @@ def _lines(section: Section, text: str) -> Iterator[Line]:
         if is_blank(bare) or bare == HEADING or _CODE_FENCE.fullmatch(bare):
             continue
         opens = is_heading(bare) or (section is Section.PROGRESS and is_heading(bare, bullet=""))
-        yield Line.of(section, span(bare) if opens else bare)
+        yield SummaryLine.of(section, span(bare) if opens else bare)

@@ -1,4 +1,4 @@
-"""Text taken apart into plain sentences and lines, and written so that it reads as quoted."""
+"""Splitting of text into plain sentences and lines, and writing it as a quotation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\ufeff]+")
 
 
 def sentences(text: str) -> Iterator[str]:
-    """Split a message into plain sentences that hold a letter or a digit, without its code."""
+    """Split a message into plain sentences with a letter or a digit, without its code."""
     for raw in _prose(text):
         for piece in _SENTENCE_END.split(raw):
             sentence = plain(piece.replace("`", ""))
@@ -62,19 +62,19 @@ def plain(text: str) -> str:
 
 
 def span(text: str) -> str:
-    """Set a text in backticks: quoted matter, no order and no turn of a conversation."""
+    """Set a text in backticks: a quotation, not an order or a turn of a conversation."""
     return f"`{flat(text.replace('`', chr(39)))}`"
 
 
 def quoted(text: str) -> str:
-    """Quote the words of a person or of the agent; in backticks where they read as an order."""
+    """Quote words of a person or of the agent, in backticks where they read as an order."""
     if is_order(text):
         return span(text)
     return text if text.startswith("`") else f"“{text}”"
 
 
 def is_heading(line: str, *, bullet: str = "- ") -> bool:
-    """Return whether `line` behind its bullet would open a section of a summary."""
+    """Return whether `line` after its bullet would open a section of a summary."""
     return any(part.opens for part in outline(f"{bullet}{line}"))
 
 

@@ -1,4 +1,4 @@
-"""What of a conversation is worth a line of its own, and in which section of a summary."""
+"""The lines of a conversation that a summary keeps, and the section of each."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from workers.redaction import redact
 from workers.summariser.contract import Passage
-from workers.summariser.extractive.sections import Line
+from workers.summariser.extractive.sections import SummaryLine
 from workers.summariser.extractive.sentences import is_heading, plain, span, units
 from workers.summariser.extractive.steps import SAID, paths, steps
 from workers.summariser.headings import Section
@@ -45,14 +45,14 @@ _AGENT_DECIDED = re.compile(
     re.IGNORECASE,
 )
 
-# Words that order about are foreign in the mouth of a tool, but a person's own.
+# Orders that are suspicious in the output of a tool, but normal in a person's message.
 _OWN_WORDS = re.compile(r"\b(?:from now on|you must)\b|从现在起|你必须", re.IGNORECASE)
 
 
-def findings(passages: Sequence[Passage]) -> Iterator[Line]:
-    """Take from `passages` the user's statements, the steps and decisions, and the files.
+def findings(passages: Sequence[Passage]) -> Iterator[SummaryLine]:
+    """Yield the user's statements, the steps and decisions, and the files of `passages`.
 
-    Everything is redacted; what comes from tools, and paths, stand in backticks.
+    Everything is redacted; text of tools and paths are set in backticks.
     """
     for one in passages:
         if one.label == "user":
@@ -62,34 +62,34 @@ def findings(passages: Sequence[Passage]) -> Iterator[Line]:
         is_said = clean.startswith(SAID)
         decided = is_said and _AGENT_DECIDED.search(clean)
         text = f"{SAID} {plain(clean)}" if is_said else clean
-        yield Line.of(Section.DECISIONS if decided else Section.PROGRESS, text)
+        yield SummaryLine.of(Section.DECISIONS if decided else Section.PROGRESS, text)
     for path in paths(passages):
-        yield Line.of(Section.FILES, redact(span(path)))
+        yield SummaryLine.of(Section.FILES, redact(span(path)))
 
 
-def statements(text: str) -> list[Line]:
-    """Take the salient lines out of one user message, at most eight, in their order.
+def statements(text: str) -> list[SummaryLine]:
+    """Return the salient lines of one user message, at most eight, in their order.
 
-    Rules, wishes and facts come under constraints, requests under the goal. `text` is redacted
-    already. What reads like an order to an agent, or like a heading, is set in backticks: quoted
-    matter.
+    Rules, preferences and facts belong to the constraints, requests to the goal. `text` is already
+    redacted. Lines that read like an order to an agent, or like a heading, are set in backticks.
     """
     lines = [
-        Line.of(_section(unit), unit) for unit in dict.fromkeys(units(text)) if _is_prose(unit)
+        SummaryLine.of(_section(unit), unit)
+        for unit in dict.fromkeys(units(text))
+        if _is_prose(unit)
     ]
-    told = [_quoted(line) for line in lines if line.salience]
-    best = set(sorted(told, key=lambda line: -line.weight)[:_PER_MESSAGE])
-    return [line for line in told if line in best]
+    salient = [_quoted(line) for line in lines if line.salience]
+    best = set(sorted(salient, key=lambda line: -line.weight)[:_PER_MESSAGE])
+    return [line for line in salient if line in best]
 
 
-def _quoted(line: Line) -> Line:
+def _quoted(line: SummaryLine) -> SummaryLine:
     is_foreign = is_order(_OWN_WORDS.sub(" ", line.text)) or is_heading(line.text)
-    return Line.of(line.section, span(line.text)) if is_foreign else line
+    return SummaryLine.of(line.section, span(line.text)) if is_foreign else line
 
 
 def _is_prose(line: str) -> bool:
-    """Return whether a line is a sentence of words and not one of code, of a listing or of a
-    log."""
+    """Return whether a line is prose and not part of code, a listing or a log."""
     letters = sum(map(str.isalpha, line)) + line.count(" ")
     return letters >= max(_FEWEST_LETTERS, len(line) / 3) and not _CODE.search(line)
 

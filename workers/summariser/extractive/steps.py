@@ -1,8 +1,8 @@
-"""What was done in a conversation: one short line for each step, and the files it names.
+"""The steps of a conversation, one short line each, and the files that it names.
 
-An assistant's message gives the first sentences that state something, a tool call its name, its
-arguments and the facts of its result. Symbols stand for words, so the lines fit any language.
-What comes from tools is set in backticks: quoted matter, not speech and no order.
+The line of an assistant's message holds its first sentences that state something, that of a tool
+call its name, its arguments and the facts of its result. Symbols replace words, so the lines fit
+any language. Text of tools is set in backticks as a quotation, so it is not read as an order.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _ASKS = re.compile(
     re.IGNORECASE,
 )
 _FACTUAL = re.compile(r"\d|[/\\_@#$€¥£%\"“「『《]|[a-z][A-Z]|\b[A-Z]{2,}\b")
-_TELLING_FIELD = re.compile(
+_IMPORTANT_FIELD = re.compile(
     r"(?:^|_)(?:id|ids|status|error|message|name|total|price|cost|amount|balance|date|code|result"
     r"|count|number|path|url|title)$",
     re.IGNORECASE,
@@ -84,9 +84,9 @@ _FILE = re.compile(
 
 
 def steps(passages: Sequence[Passage]) -> list[str]:
-    """Take one line for each thing done in `passages`, in their order.
+    """Return one line for each step in `passages`, in order.
 
-    What the user said is left out: it stays in the conversation word for word.
+    Messages of the user are left out, since they stay in the conversation word for word.
     """
     lines: list[str] = []
     waiting: deque[tuple[str, str]] = deque()
@@ -111,9 +111,9 @@ def as_quoted(step: str) -> str:
 
 
 def _sentence(text: str) -> str:
-    """Return the sentences that state facts, as many as fit, else the first that is no filler."""
-    told = [stated for one in sentences(text) if _tells(stated := _statement(_bare(one)))]
-    facts = [sentence for sentence in told if _FACTUAL.search(sentence)] or told[:1]
+    """Return the sentences that state facts, as many as fit, else the first that is not filler."""
+    kept = [stated for one in sentences(text) if _is_content(stated := _statement(_bare(one)))]
+    facts = [sentence for sentence in kept if _FACTUAL.search(sentence)] or kept[:1]
     chosen = facts[:1]
     for fact in facts[1:]:
         if estimate_text(" ".join([*chosen, fact])) > _SENTENCE_TOKENS:
@@ -122,7 +122,7 @@ def _sentence(text: str) -> str:
     return clip(" ".join(chosen), _SENTENCE_TOKENS)
 
 
-def _tells(sentence: str) -> bool:
+def _is_content(sentence: str) -> bool:
     return (
         len(sentence.encode("utf-8", "replace")) >= 15
         and not sentence.isupper()
@@ -139,7 +139,7 @@ def _bare(sentence: str) -> str:
 
 
 def _statement(sentence: str) -> str:
-    """Return what a sentence says before it asks; nothing of a mere question."""
+    """Return the part of a sentence before its question; "" for a mere question."""
     if not sentence.endswith(("?", "？", "؟")):
         return sentence
     return sentence[: max(sentence.rfind(comma) for comma in (",", "，", "、", "،", ";")) + 1][:-1]
@@ -173,7 +173,8 @@ def _arguments(text: str) -> str:
 def _argument(name: str, value: Any, room: int) -> str:
     """Write one argument.
 
-    A word says itself what it is, and old lines are cut: ids must come early in them."""
+    A single word needs no name, and old lines are cut, so ids must come early in them.
+    """
     short = _short(value, room)
     is_word = isinstance(value, str) and 2 <= len(short) <= _VALUE_CHARS and " " not in short
     return short if is_word or room > _VALUE_CHARS else f"{name}={short}"
@@ -182,9 +183,11 @@ def _argument(name: str, value: Any, room: int) -> str:
 def _facts(text: str) -> str:
     value = _json(text)
     if isinstance(value, Mapping | list):
-        found = sorted(_leaves(value, _DEPTH), key=lambda leaf: not _TELLING_FIELD.search(leaf[0]))
+        found = sorted(
+            _leaves(value, _DEPTH), key=lambda leaf: not _IMPORTANT_FIELD.search(leaf[0])
+        )
         return ", ".join(f"{name}: {short}" if name else short for name, short in found[:_FACTS])
-    return _telling_lines(text)
+    return _important_lines(text)
 
 
 def _leaves(value: Any, depth: int, name: str = "") -> Iterator[tuple[str, str]]:
@@ -204,8 +207,8 @@ def _leaves(value: Any, depth: int, name: str = "") -> Iterator[tuple[str, str]]
         yield from _leaves(one, depth - 1, str(field))
 
 
-def _telling_lines(text: str) -> str:
-    """Return the first line, the first that tells of trouble, and the exit code."""
+def _important_lines(text: str) -> str:
+    """Return the first line, the first two that report trouble, and the exit code."""
     lines = [
         line
         for raw in NOTE.sub(" ", text).splitlines()
@@ -226,7 +229,7 @@ def _short(value: Any, room: int = _VALUE_CHARS) -> str:
     line = flat(value)
     if len(line) <= room:
         return line
-    # The end of a path says more than its middle.
+    # The end of a path is more informative than its middle.
     start = room - 1 if " " in line else room // 3
     return f"{line[:start]}…{line[len(line) - (room - 1 - start) :]}"
 
@@ -241,10 +244,10 @@ def _json(text: str) -> Any:
 
 
 def paths(passages: Iterable[Passage]) -> list[str]:
-    """Name the files and addresses that messages and calls hold, in order of their last mention.
+    """Return the files and addresses in messages and calls, in order of their last mention.
 
-    What tools return is left out, since a listing names hundreds, and of one message no more than
-    the first four are taken.
+    Tool output is left out, since a listing names hundreds, and of one message only the first four
+    are taken.
     """
     found: dict[str, None] = {}
     for one in passages:
