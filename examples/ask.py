@@ -19,7 +19,7 @@ def ask(gateway, session, question, send):
         context = gateway.load_context(session)
         try:
             return send([system, *context.messages, question])
-        except ValueError as error:  # here: what the client of your provider raises
+        except ValueError as error:  # the error of your provider's client
             verdict = gateway.report_error(session, error, wait=60)
             if not verdict.retry:
                 raise
