@@ -82,8 +82,8 @@ _CLOCKS = {
 class Database:
     """The shared database. Safe to use from many threads; open it anew after a fork.
 
-    `offset_ms` is added to the database's clock: tests move time with it. With a `turnstile`
-    threads use it one after the other.
+    `offset_ms` is added to the database's clock: tests move time with it. A `concurrency_limit`
+    bounds how many threads use it at a time.
     """
 
     engine: Engine

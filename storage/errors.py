@@ -23,7 +23,7 @@ AfterturnError                   each says by `repeatable` whether the same call
 │   ├── RenderingError           rows that were loaded without text    (workers.rendering)
 │   └── NoUsableWindowError      a session's window leaves no room     (workers.policy.threshold)
 ├── SettingsError                the configuration cannot be used      (workers.settings)
-│   └── EndpointError            the key of a provider is missing      (workers.endpoints)
+│   └── EndpointError            the key of a provider is missing      (workers.summariser)
 ├── ImportRefused                a file cannot be imported             (producers.importing)
 ├── BadRowError                  a row of such a file                  (producers.importing)
 ├── CompressionStuck             a session cannot be made smaller      (producers.results)

@@ -22,7 +22,7 @@ from storage.conversations import sessions
 from storage.endpoints import EndpointState
 from storage.engine import Database
 from storage.measures import Lag, Leases, Series, SessionSize
-from workers.conversation import tokens
+from workers.telemetry import tally
 from workers.policy.threshold import NoUsableWindowError, session_threshold
 from workers.settings import CompressionSettings
 
@@ -63,7 +63,7 @@ def read_deployment(database: Database, settings: CompressionSettings) -> Deploy
     """Read the database. Raises `StorageError`."""
     found, uncounted = _read(database, settings)
     if uncounted > MOST_UNCOUNTED:
-        tokens.count_tries(database)
+        tally.count_tries(database)
     return found
 
 
@@ -78,7 +78,7 @@ def read_delivery(url: str) -> Delivery:
 
 def _read(database: Database, settings: CompressionSettings) -> tuple[Deployment, int]:
     with database.read() as connection:
-        totals, uncounted = tokens.current(connection)
+        totals, uncounted = tally.current(connection)
         deployment = Deployment(
             queues=fetch_queues(connection, database),
             retrying=measures.retrying(connection),

@@ -8,12 +8,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from producers import Session
+from storage.conversations.micro_reads import read_state
 from storage.jobs import JobKind, job_records
 from storage.outcomes import Outcome
 from tests.benchmarks.disk import tidy
 from tests.benchmarks.summariser import InstantSummariser
 from tests.conversations import turn
 from tests.play import ChatDict, Play, playing
+from workers.micro.plan import why_nothing_due
 from workers.policy.threshold import SMALL_WINDOW_RATIO
 from workers.runtime.context import WorkerContext
 from workers.runtime.jobs import Worked, work
@@ -98,9 +100,19 @@ class Desk:
         for _ in range(_MOST_TURNS):
             self.next_turn()
             took, worked = self._timed(self.play.context, JobKind.TURN)
-            if any(job.kind is JobKind.MICRO for job in worked.due):
+            if any(job.kind is JobKind.MICRO for job in worked.due) and self._is_due():
                 return took
         raise AssertionError(f"no pass was due after {_MOST_TURNS} turns")
+
+    def _is_due(self) -> bool:
+        """Return whether the rows hold a pass; a job that would find none is worked here."""
+        with self.play.database.read() as connection:
+            state = read_state(connection, self.play.database, self.session.key)
+            settings = self.play.context.settings.current().compression
+            if why_nothing_due(connection, state, settings) is None:
+                return True
+        self._timed(self.play.context, JobKind.MICRO)
+        return False
 
     def next_turn(self) -> None:
         """Store one more turn, of the same size as all others."""

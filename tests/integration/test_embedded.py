@@ -128,9 +128,10 @@ def test_a_stop_waits_for_the_models_answer_and_commits_it(sqlite_url: str) -> N
         worker.stop()
         assert len(model.requests) == 1
         assert rows_of(database, "SELECT outcome FROM attempts") == [("absorbed",)]
-        assert rows_of(database, "SELECT kind, state FROM jobs WHERE state <> 'done'") == [
-            ("micro", "due")
-        ]
+        # Turns that ended while the job ran may wait for their own decision.
+        left = rows_of(database, "SELECT kind, state FROM jobs WHERE state <> 'done'")
+        assert ("micro", "due") in left
+        assert set(left) <= {("micro", "due"), ("turn", "due")}
 
 
 def test_a_broker_that_is_configured_is_used_and_not_needed(

@@ -31,11 +31,11 @@ from tests.chat import assistant, user
 from tests.gateways import rows_of, url_of
 from tests.stored_jobs import Worker
 from tests.stored_session import StoredSession, later
-from workers.conversation.tokens import count_tries
 from workers.runtime.context import WorkerContext
 from workers.scans.retention import delete_expired
 from workers.settings import RetentionSettings, Settings, SettingsSource
 from workers.summariser.extractive.local import LocalSummariser
+from workers.telemetry.tally import count_tries
 
 DAY = 86_400_000
 PAIR = "prometheus:a long password"

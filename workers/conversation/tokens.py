@@ -6,16 +6,8 @@ See docs/explanation/tokens.md for the rules and their accuracy.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
-
-from sqlalchemy import Connection
-
-from storage import measures
-from storage.engine import Database
-from storage.measures import Series
-from workers.telemetry.tally import tally
 
 IMAGE_TOKENS = 1_600
 MESSAGE_TOKENS = 4
@@ -160,35 +152,3 @@ def _estimate_field(value: Any) -> int:
 def _estimate_json(value: Any) -> int:
     compact = json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=str)
     return estimate_text(compact, dense=True)
-
-
-PAGE = 5_000
-
-
-def count_tries(database: Database) -> int:
-    """Add every settled try to the totals, page by page; return how many there were."""
-    counted = 0
-    while _any_settled(database):
-        with database.write() as connection:
-            mark = measures.hold_mark(connection)
-            tries = measures.settled(connection, database, after=mark, limit=PAGE)
-            if tries:
-                measures.add(connection, tally(tries), up_to=tries[-1].id)
-        counted += len(tries)
-    return counted
-
-
-def current(connection: Connection) -> tuple[Counter[Series], int]:
-    """Return every figure up to now, and how many of its tries are not in the totals yet.
-
-    Each try counts once, whether or not another transaction adds it to the totals meanwhile.
-    """
-    counted, mark = measures.read(connection)
-    left = measures.uncounted(connection, after=mark)
-    return Counter(counted) + tally(left), len(left)
-
-
-def _any_settled(database: Database) -> bool:
-    with database.read() as connection:
-        mark = measures.read_mark(connection)
-        return bool(measures.settled(connection, database, after=mark, limit=1))

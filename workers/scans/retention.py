@@ -9,8 +9,8 @@ from storage import audit, maintenance
 from storage.audit import AuditAction
 from storage.engine import Database
 from storage.maintenance import Page
-from workers.conversation.tokens import count_tries
 from workers.runtime.context import WorkerContext
+from workers.telemetry.tally import count_tries
 
 SLOTS_MS = 86_400_000
 """How long ticks of the schedule are kept: far longer than a tick may be late."""

@@ -7,6 +7,10 @@ from collections import Counter
 from collections.abc import Iterable
 from enum import StrEnum
 
+from sqlalchemy import Connection
+
+from storage import measures
+from storage.engine import Database
 from storage.measures import Series, Try
 
 TRY_BOUNDS_MS = (10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000)
@@ -82,3 +86,35 @@ def _count_model(counts: Counter[Series], one: Try) -> None:
 
 def _class(bounds_ms: tuple[int, ...], ms: int) -> str:
     return str(bisect_left(bounds_ms, ms))
+
+
+PAGE = 5_000
+
+
+def count_tries(database: Database) -> int:
+    """Add every settled try to the totals, page by page; return how many there were."""
+    counted = 0
+    while _any_settled(database):
+        with database.write() as connection:
+            mark = measures.hold_mark(connection)
+            tries = measures.settled(connection, database, after=mark, limit=PAGE)
+            if tries:
+                measures.add(connection, tally(tries), up_to=tries[-1].id)
+        counted += len(tries)
+    return counted
+
+
+def current(connection: Connection) -> tuple[Counter[Series], int]:
+    """Return every figure up to now, and how many of its tries are not in the totals yet.
+
+    Each try counts once, whether or not another transaction adds it to the totals meanwhile.
+    """
+    counted, mark = measures.read(connection)
+    left = measures.uncounted(connection, after=mark)
+    return Counter(counted) + tally(left), len(left)
+
+
+def _any_settled(database: Database) -> bool:
+    with database.read() as connection:
+        mark = measures.read_mark(connection)
+        return bool(measures.settled(connection, database, after=mark, limit=1))
