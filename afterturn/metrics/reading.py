@@ -22,9 +22,9 @@ from storage.conversations import sessions
 from storage.endpoints import EndpointState
 from storage.engine import Database
 from storage.measures import Lag, Leases, Series, SessionSize
-from workers.telemetry import tally
 from workers.policy.threshold import NoUsableWindowError, session_threshold
 from workers.settings import CompressionSettings
+from workers.telemetry import tally
 
 DAY_MS = 86_400_000
 MOST_SESSIONS = 10_000
