@@ -1,0 +1,1 @@
+"""What was said: sessions, messages, summaries, cursors and events."""

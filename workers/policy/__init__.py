@@ -1,0 +1,1 @@
+"""Rules that decide: triggers, guards, thresholds, calibration and what follows a failure."""

@@ -1,0 +1,1 @@
+"""Pruning: shorten old tool output without a model. See docs/explanation/pruning.md."""

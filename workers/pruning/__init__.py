@@ -1,1 +1,0 @@
-"""Shortening old tool output without a model (ENGINE.md §8)."""
