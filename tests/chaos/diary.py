@@ -20,14 +20,14 @@ WRITER = "chaos.writer"
 
 _COLUMNS = (
     "what TEXT, session_key BIGINT, job_id BIGINT, kind TEXT, queue TEXT, former TEXT, state TEXT, "
-    "fence BIGINT, attempt BIGINT, holder TEXT, reason TEXT, writer TEXT, at BIGINT"
+    "fence BIGINT, attempt BIGINT, lease_owner TEXT, reason TEXT, writer TEXT, at BIGINT"
 )
 _NAMES = (
-    "what, session_key, job_id, kind, queue, former, state, fence, attempt, holder, reason, writer"
+    "what, session_key, job_id, kind, queue, former, state, fence, attempt, lease_owner, reason, writer"
 )
 _OF_JOB = (
     "'job', new.session_key, new.id, new.kind, new.queue, old.state, new.state, new.fence, "
-    "new.attempt, coalesce(new.holder, old.holder), new.reason"
+    "new.attempt, coalesce(new.lease_owner, old.lease_owner), new.reason"
 )
 _STORED = (
     "NULL, NULL, NULL, NULL, NULL, "
@@ -78,7 +78,7 @@ class What(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A job (`id`) that came from state `former` into `state`, or a summary (`id`) or an answer
-    that was stored. `at` is in milliseconds since 1970, `holder` who held the job, or that of the
+    that was stored. `at` is in milliseconds since 1970, `lease_owner` who held the job, or that of the
     session."""
 
     what: What
