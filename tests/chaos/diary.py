@@ -23,7 +23,8 @@ _COLUMNS = (
     "fence BIGINT, attempt BIGINT, lease_owner TEXT, reason TEXT, writer TEXT, at BIGINT"
 )
 _NAMES = (
-    "what, session_key, job_id, kind, queue, former, state, fence, attempt, lease_owner, reason, writer"
+    "what, session_key, job_id, kind, queue, former, state, fence, attempt, lease_owner, reason, "
+    "writer"
 )
 _OF_JOB = (
     "'job', new.session_key, new.id, new.kind, new.queue, old.state, new.state, new.fence, "
@@ -78,8 +79,8 @@ class What(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A job (`id`) that came from state `former` into `state`, or a summary (`id`) or an answer
-    that was stored. `at` is in milliseconds since 1970, `lease_owner` who held the job, or that of the
-    session."""
+    that was stored. `at` is in milliseconds since 1970, `lease_owner` the worker that had the job,
+    or that of the session."""
 
     what: What
     session_key: int
