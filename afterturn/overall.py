@@ -15,7 +15,7 @@ from afterturn.render.words import duration
 from storage import bulk_runs, history
 from storage.bulk_runs import Run, RunState, Tally
 from storage.engine import Database
-from storage.history import Recent, Stock
+from storage.history import RecentAttempts, SessionTotals
 from workers.settings import Settings
 
 HOUR_MS = 3_600_000
@@ -34,8 +34,8 @@ class Overall:
     database_ms: float
     findings: tuple[Finding, ...]
     queues: tuple[QueueLook, ...]
-    stock: Stock
-    recent: Recent
+    stock: SessionTotals
+    recent: RecentAttempts
     run: tuple[Run, Tally] | None
 
     @property
@@ -55,8 +55,8 @@ def look(database: Database, settings: Settings, secrets: Mapping[str, str]) -> 
         queues = look_at_queues(connection, database)
     took = 1000 * (time.perf_counter() - started)
     with database.read() as connection:
-        stock = history.stock(connection, database)
-        recent = history.recent(connection, database, ms=HOUR_MS)
+        stock = history.session_totals(connection, database)
+        recent = history.recent_attempts(connection, database, ms=HOUR_MS)
         ticks = history.since_tick_ms(connection, database)
         runs = bulk_runs.newest(connection, limit=1)
         run = next(
