@@ -19,7 +19,7 @@ from afterturn.render.words import NONE, duration, moment, moment_utc, number
 from storage import bulk_runs, history
 from storage.bulk_runs import Run, RunState, Tally
 from storage.engine import Database
-from storage.history import Recent, Stock
+from storage.history import RecentAttempts, SessionTotals
 from storage.jobs import backlog, queue_states
 from storage.jobs.backlog import Backlog
 from storage.jobs.queue_states import PausedQueue
@@ -149,8 +149,8 @@ class DeploymentStatus:
     database_ms: float
     findings: tuple[Finding, ...]
     queues: tuple[QueueStatus, ...]
-    stock: Stock
-    recent: Recent
+    stock: SessionTotals
+    recent: RecentAttempts
     run: tuple[Run, Tally] | None
 
     @property
@@ -172,8 +172,8 @@ def read_status(
         queues = fetch_queues(connection, database)
     took = 1000 * (time.perf_counter() - started)
     with database.read() as connection:
-        stock = history.stock(connection, database)
-        recent = history.recent(connection, database, ms=HOUR_MS)
+        stock = history.session_totals(connection, database)
+        recent = history.recent_attempts(connection, database, ms=HOUR_MS)
         ticks = history.since_tick_ms(connection, database)
         runs = bulk_runs.newest(connection, limit=1)
         run = next(

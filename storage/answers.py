@@ -1,4 +1,4 @@
-"""What a model said, kept until it is committed, so that it is never asked twice."""
+"""Answers of models, kept until they are committed, so that no question is asked twice."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DROP = delete(_ANSWERS).where(*_TO_QUESTION)
 
 @dataclass(frozen=True, slots=True)
 class StoredAnswer:
-    """An accepted answer. Token counts are None where the model did not tell."""
+    """An accepted answer. Token counts are None where the model did not report them."""
 
     text: str
     model: str
@@ -54,13 +54,13 @@ def keep(
 
 
 def drop(connection: Connection, key: int, question: str) -> None:
-    """Forget an answer: it was committed or is of no use."""
+    """Delete an answer: it was committed or cannot be used."""
     connection.execute(_DROP, {"key": key, "asked": question})
 
 
 def drop_all(connection: Connection, key: int, *, prefix: str = "", but: str = "") -> None:
-    """Forget every answer of a session to questions that begin with `prefix` and not with `but`,
-    when none of them is waited for."""
+    """Delete every answer of a session to questions that begin with `prefix` and not with `but`,
+    when no open pass waits for one of them."""
     connection.execute(_drop_all(prefix, but), {"key": key})
 
 

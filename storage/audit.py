@@ -1,4 +1,4 @@
-"""Who or what did something that a person may be asked about. Figures and names, never text."""
+"""The audit trail: who or what acted. Figures and names, never text."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class AuditAction(StrEnum):
     """A batch pass changed the live view. Facts: outcome, trigger, tokens before and after, model,
     summary."""
     MICRO_COMPACTED = "micro_compacted"
-    """A micro pass did. There is one for nearly every turn."""
+    """A micro pass changed the live view. There is one for nearly every turn."""
     PRUNED = "pruned"
     """Old tool output was shortened."""
     COMPACTION_ASKED = "compaction_asked"
-    """A person asked for a pass past every guard."""
+    """A person requested a pass that skips every guard."""
     UNDONE = "undone"
     REWOUND = "rewound"
     RESET = "reset"
@@ -40,9 +40,9 @@ class AuditAction(StrEnum):
     QUEUE_PAUSED = "queue_paused"
     QUEUE_RESUMED = "queue_resumed"
     SEARCHED_ACROSS_OWNERS = "searched_across_owners"
-    """Somebody read sessions of owners other than the one that they spoke for."""
+    """An operator read sessions of all owners."""
     DELETED = "deleted"
-    """Records were given up (block `retention`). Facts: how many of which kind."""
+    """Records were deleted (block `retention`). Facts: how many of which kind."""
     IMPORTED = "imported"
     BULK_STARTED = "bulk_started"
     BULK_STOPPED = "bulk_stopped"
@@ -52,8 +52,8 @@ class AuditAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One act. `id` grows; `owner` and `session` are None where no one's is meant, `action` is one
-    of `AuditAction` or of a newer version's; `at` is in milliseconds since 1970 (UTC)."""
+    """One act. `id` grows; `owner` and `session` are None where the act concerns none, `action` is
+    an `AuditAction` or a newer version's word; `at` is in milliseconds since 1970 (UTC)."""
 
     id: int
     owner: str | None
@@ -66,7 +66,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Which:
-    """Which entries are meant; None and empty for all."""
+    """A filter of entries; None and empty match all."""
 
     owner: str | None = None
     session: str | None = None
@@ -86,7 +86,7 @@ def record(
     session: str | None = None,
     facts: Mapping[str, Any] | None = None,
 ) -> None:
-    """Note an act with the rest of the transaction that it is done in: both are stored, or none.
+    """Record an act in the caller's transaction: both are stored, or neither.
 
     `actor` says who or what it was: a person at a host, a gateway, a worker. `facts` are figures
     and names, never what a conversation says.
@@ -128,14 +128,14 @@ def page(
 
 
 def after(connection: Connection, which: Which, *, number: int, limit: int = 100) -> list[Entry]:
-    """Return the oldest entries above `number`, oldest first: for whoever follows."""
+    """Return the oldest entries above `number`, oldest first, for callers that follow the trail."""
     return _entries(connection, _select(which).where(_A.id > number).order_by(_A.id).limit(limit))
 
 
 def _select(which: Which) -> Any:
     query = select(_A.id, _A.owner, _A.session, _A.actor, _A.action, _A.facts, _A.created_at)
     if which.owner is not None:
-        # What is nobody's concerns every owner: a paused queue, a closed breaker.
+        # An entry without an owner concerns every owner: a paused queue, a closed breaker.
         query = query.where(or_(_A.owner == which.owner, _A.owner.is_(None)))
     if which.session is not None:
         query = query.where(_A.session == which.session)
@@ -159,7 +159,7 @@ def _entries(connection: Connection, query: Any) -> list[Entry]:
 
 @cache
 def _insert(dialect: str, offset_ms: int) -> Any:
-    """Build the statement of `record` once: every pass runs it. Nobody needs the row's number."""
+    """Build the statement of `record` once: every pass runs it. It does not return the row's id."""
     names = ("owner", "session", "actor", "action", "facts")
     given: dict[str, Any] = {name: bindparam(name) for name in names}
     return insert(_AUDIT).values(**given, created_at=clock(dialect, offset_ms)).inline()

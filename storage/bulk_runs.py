@@ -1,7 +1,7 @@
 """Runs of bulk re-compaction: which sessions, in which order, and how far each is.
 
-A session of a run changes its state only in a transaction that holds the run's row, and is asked
-for in the one that makes its job due. So a run may be interrupted anywhere.
+A session of a run changes its state only in a transaction that holds the run's row, and it is
+marked as asked in the transaction that enqueues its job. So a run may be interrupted anywhere.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _ASKED = sql(f"bulk_sessions.{ASKED_IN_BULK}")
 
 
 class RunState(StrEnum):
-    """Running: sessions are asked for. Stopped: none is, until it is resumed. Done: each is
-    settled."""
+    """The state of a run. Running: jobs are enqueued for its sessions. Stopped: none is, until the
+    run is resumed. Done: every session is settled."""
 
     RUNNING = "running"
     STOPPED = "stopped"
@@ -55,7 +55,7 @@ class RunState(StrEnum):
 
 
 class Progress(StrEnum):
-    """How far a session of a run is. Asked: its job is open. Settled: nothing more is done."""
+    """The state of a session in a run. Asked: its job is open. Settled: nothing is left to do."""
 
     WAITING = "waiting"
     ASKED = "asked"
@@ -64,8 +64,8 @@ class Progress(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Which sessions a run is for: all of these hold. `title` is a part of the title in either
-    case; `older_ms` how long nobody has written to it; `above_tokens` what is live at least."""
+    """The sessions that a run covers: all filters must match. `title` is a part of the title in
+    either case, `older_ms` the least idle time, `above_tokens` the least live tokens."""
 
     sources: Sequence[str] = ()
     older_ms: int | None = None
@@ -86,9 +86,9 @@ _FILTERS = tuple(Filters.__dataclass_fields__)
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run. `owner` is None where everybody's sessions are meant. `pace_ms` lies between the
-    starts of two sessions at least, `at_once` are under way at most; times are in milliseconds
-    since 1970 (UTC)."""
+    """A run. `owner` is None where it covers all owners. `pace_ms` is the least time between the
+    starts of two sessions, `at_once` the most that are under way; times are in milliseconds since
+    1970 (UTC)."""
 
     id: int
     owner: str | None
@@ -106,7 +106,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A session of a run that was asked for. `after_attempt` is the last try that it had before."""
+    """A session of a run whose job is open. `after_attempt` is its last attempt before the run."""
 
     run_id: int
     session_key: int
@@ -115,8 +115,8 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Came:
-    """What came of a session: the last outcome of its job, and the figures of its tries."""
+class SessionResult:
+    """The result of a session: the last outcome of its job, and the sums over its attempts."""
 
     outcome: str
     error_class: str | None = None
@@ -129,7 +129,7 @@ class Came:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How far a run is: sessions by progress, settled ones by outcome, and what they came to."""
+    """The progress of a run: sessions by state, settled ones by outcome, and the sums over them."""
 
     waiting: int = 0
     asked: int = 0
@@ -165,8 +165,8 @@ _COLUMNS = (
 def chosen(
     connection: Connection, database: Database, filters: Filters, *, owner: str | None
 ) -> list[tuple[int, int]]:
-    """Key and live tokens of every session that a run with these filters is for, those that have
-    been idle longest first."""
+    """Return key and live tokens of every session that the filters match, the longest idle
+    first."""
     query = select(_S.key, _S.live_tokens).where(*_match(database, filters, owner))
     return [(key, tokens) for key, tokens in connection.execute(query.order_by(*_ORDER))]
 
@@ -212,12 +212,12 @@ def create(
 
 
 def fetch(connection: Connection, run_id: int) -> Run:
-    """Return the run of that number."""
+    """Return the run with this id."""
     return _run(connection.execute(select(*_COLUMNS).where(_R.id == run_id)).one())
 
 
 def find(connection: Connection, run_id: int) -> Run | None:
-    """Return the run of that number, None where there is none."""
+    """Return the run with this id, None where there is none."""
     found = connection.execute(select(*_COLUMNS).where(_R.id == run_id)).first()
     return None if found is None else _run(found)
 
@@ -229,20 +229,20 @@ def newest(connection: Connection, *, limit: int) -> list[Run]:
 
 
 def running(connection: Connection) -> Run | None:
-    """Return the run that goes on; None where none does."""
+    """Return the running run; None where there is none."""
     found = connection.execute(select(*_COLUMNS).where(sql(RUNNING_BULK))).first()
     return None if found is None else _run(found)
 
 
 def lock(connection: Connection, run_id: int) -> Run:
-    """Take the run's row for this transaction and give what it holds."""
+    """Lock the run's row for this transaction and return it."""
     return _run(
         connection.execute(select(*_COLUMNS).where(_R.id == run_id).with_for_update()).one()
     )
 
 
 def set_state(connection: Connection, database: Database, run_id: int, state: RunState) -> None:
-    """Change what a run does. The driver's IntegrityError means that another one is running."""
+    """Change a run's state. The driver's IntegrityError means that another run is running."""
     now = database.now()
     ended = None if state is RunState.RUNNING else now
     connection.execute(
@@ -251,12 +251,12 @@ def set_state(connection: Connection, database: Database, run_id: int, state: Ru
 
 
 def under_way(connection: Connection, run_id: int) -> int:
-    """Return how many sessions of a run were asked for and are not settled."""
+    """Return how many sessions of a run have an open job."""
     return connection.execute(select(func.count()).where(_B.run_id == run_id, _ASKED)).scalar_one()
 
 
 def next_waiting(connection: Connection, run_id: int, *, limit: int) -> list[int]:
-    """Return keys of the sessions that come next."""
+    """Return the keys of the next sessions to start."""
     return list(
         connection.execute(
             select(_B.session_key)
@@ -276,8 +276,8 @@ def left_ms(connection: Connection, database: Database, run: Run) -> int:
 def note_asked(
     connection: Connection, database: Database, item: Item, *, burst_ms: int, pace_ms: int
 ) -> bool:
-    """Note that a session that waited was asked for; False where it does not wait any more. The
-    caller holds the run's row."""
+    """Mark a waiting session as asked; False where it is not waiting any more. The caller holds
+    the run's row."""
     asked = connection.execute(
         update(_B)
         .where(
@@ -300,21 +300,21 @@ def note_asked(
 
 
 def finished(connection: Connection, run_id: int, *, replaces: str, trigger: str) -> list[Item]:
-    """Return sessions that were asked for and whose job has nothing more to do for the run: it is
-    closed, or goes on only to replace a placeholder (trigger `replaces`)."""
+    """Return asked sessions whose job has nothing more to do for the run: it is closed, or open
+    only to replace a placeholder (trigger `replaces`)."""
     replaces_only = (Job.trigger == replaces) & (func.coalesce(Job.next_trigger, "") != trigger)
     over = or_(Job.id.is_(None), Job.state.in_([JobState.DONE, JobState.DEAD]), replaces_only)
     return _items(connection, run_id, over)
 
 
 def open_items(connection: Connection, run_id: int) -> list[Item]:
-    """Return sessions that were asked for and are not settled."""
+    """Return the sessions that are asked and not settled."""
     return _items(connection, run_id, literal(1) == literal(1))
 
 
-def settle(connection: Connection, database: Database, item: Item, came: Came) -> bool:
-    """Note what came of a session; False where that was noted already. The caller holds the run's
-    row."""
+def settle(connection: Connection, database: Database, item: Item, result: SessionResult) -> bool:
+    """Settle a session with its result; False where it was settled already. The caller holds the
+    run's row."""
     settled = connection.execute(
         update(_B)
         .where(
@@ -323,14 +323,14 @@ def settle(connection: Connection, database: Database, item: Item, came: Came) -
             _B.state == Progress.ASKED,
             _B.job_id == item.job_id,
         )
-        .values(state=Progress.SETTLED, settled_at=database.now(), **asdict(came))
+        .values(state=Progress.SETTLED, settled_at=database.now(), **asdict(result))
     )
     return settled.rowcount == 1
 
 
 def put_back(connection: Connection, item: Item) -> bool:
-    """Let a session that was asked for wait again: its job was withdrawn. The caller holds the
-    run's row."""
+    """Let an asked session wait again because its job was withdrawn. The caller holds the run's
+    row."""
     back = connection.execute(
         update(_B)
         .where(
@@ -345,7 +345,7 @@ def put_back(connection: Connection, item: Item) -> bool:
 
 
 def ask_again(connection: Connection, run_id: int, outcomes: Collection[str]) -> int:
-    """Let settled sessions of these outcomes wait again; gives how many. The caller holds the
+    """Let settled sessions of these outcomes wait again and return how many. The caller holds the
     run's row."""
     return connection.execute(
         update(_B)
@@ -366,7 +366,7 @@ def ask_again(connection: Connection, run_id: int, outcomes: Collection[str]) ->
 
 
 def tally(connection: Connection, run_id: int) -> Tally:
-    """Return how far a run is."""
+    """Return the progress of a run."""
     found = connection.execute(
         select(
             _B.state,
@@ -408,7 +408,7 @@ def tally(connection: Connection, run_id: int) -> Tally:
 def unsuccessful(
     connection: Connection, run_id: int, *, good: Collection[str], limit: int
 ) -> list[tuple[str, str, str, str | None]]:
-    """Owner, id, outcome and error class of settled sessions that came to something else."""
+    """Return owner, id, outcome and error class of settled sessions with any other outcome."""
     found = connection.execute(
         select(_S.owner, _S.id, _B.outcome, _B.error_class)
         .join(_S, _S.key == _B.session_key)
@@ -423,7 +423,7 @@ _ORDER = (_S.active_at, _S.key)
 
 
 def _match(database: Database, filters: Filters, owner: str | None) -> list[ColumnElement[bool]]:
-    # A thread that Codex owns is left to Codex (ENGINE.md §9, row 17).
+    # Codex compacts the threads that it owns itself.
     terms = [_S.live_messages > 0, func.coalesce(_S.managed_by, "") != "codex"]
     if owner is not None:
         terms.append(_S.owner == owner)

@@ -1,4 +1,4 @@
-"""What all workers know of the endpoints that write summaries: breakers, and rates per minute."""
+"""The shared state of the endpoints that write summaries: breakers, and rates per minute."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class EndpointRecord:
     """An endpoint as it is stored, read at `now`. Times are milliseconds since 1970 (UTC) by the
     database's clock.
 
-    `failures` are those in a row that say it is down for everyone, `error_class` why the last one
-    did, `answered_at` when it answered last, None for never. The breaker is open unless
-    `open_until` is None: until then nobody asks. `open_ms` is how long it opened last. An endpoint
-    in doubt is asked by one request at a time, whose place is taken until `probe_until`.
-    `requests` and `tokens` are of minute number `minute`.
+    `failures` counts consecutive ones that mean it is down for everyone, `error_class` is of the
+    last one, `answered_at` when it answered last, None for never. The breaker is open unless
+    `open_until` is None: until then no request is sent. `open_ms` is how long it opened last. While
+    the breaker is half-open, one request at a time probes the endpoint; its slot is taken until
+    `probe_until`. `requests` and `tokens` are those of minute number `minute`.
     """
 
     name: str
@@ -52,23 +52,22 @@ class EndpointRecord:
 
     @property
     def this_minute(self) -> int:
-        """Number of the minute of `now`."""
+        """The number of the minute of `now`."""
         return self.now // MINUTE_MS
 
     @property
     def used(self) -> tuple[int, int]:
-        """Requests and tokens of this minute so far."""
+        """The requests and tokens of this minute so far."""
         return (self.requests, self.tokens) if self.minute == self.this_minute else (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class EndpointState:
-    """An endpoint for operators.
+    """The state of an endpoint, for operators.
 
-    `is_open` says that its breaker is open, for `open_for_ms` more; 0 means that the next one who
-    wants a summary finds out whether it is back. While `probing`, a request is out and everybody
-    else waits for its end, whether the breaker is open or not. `requests` and `tokens` are of this
-    minute.
+    `is_open` says that its breaker is open, for `open_for_ms` more; 0 means that the next request
+    probes whether it is back. While `probing`, such a request is out and every other one waits for
+    its end, whether the breaker is open or not. `requests` and `tokens` are those of this minute.
     """
 
     name: str
@@ -82,8 +81,8 @@ class EndpointState:
 
 
 def lock(connection: Connection, database: Database, name: str) -> EndpointRecord:
-    """Take the endpoint's row for this transaction, which makes it at first, and give what it
-    holds."""
+    """Lock the endpoint's row for this transaction, creating it where it is missing, and return
+    it."""
     found = _read_locked(connection, database, name)
     if not found:
         connection.execute(
@@ -96,13 +95,13 @@ def lock(connection: Connection, database: Database, name: str) -> EndpointRecor
 
 
 def find(connection: Connection, database: Database, name: str) -> EndpointRecord | None:
-    """Return the endpoint as it is stored; None where it was never asked. Takes no lock."""
+    """Return the stored endpoint; None where it was never called. Takes no lock."""
     row = connection.execute(_select(database).where(Endpoint.name == name)).first()
     return None if row is None else _record(row)
 
 
 def write(connection: Connection, record: EndpointRecord) -> None:
-    """Store `record` over the one that `lock` gave."""
+    """Store `record` over the one that `lock` returned."""
     connection.execute(
         update(Endpoint)
         .where(Endpoint.name == record.name)
@@ -111,15 +110,15 @@ def write(connection: Connection, record: EndpointRecord) -> None:
 
 
 def states(connection: Connection, database: Database) -> list[EndpointState]:
-    """Return every endpoint that was ever asked, by name."""
+    """Return every endpoint that was ever called, by name."""
     return [
         _state(_record(row)) for row in connection.execute(_select(database).order_by("name")).all()
     ]
 
 
 def close_breaker(connection: Connection, name: str | None = None) -> int:
-    """Let an endpoint be asked again at once, None all of them, even where a request is out for
-    whose end others wait; gives at how many that changed something."""
+    """Close the breaker of an endpoint, or of all for None, even while a probe is out that others
+    wait for; return how many endpoints that changed."""
     held = or_(Endpoint.open_until.is_not(None), Endpoint.probe_until.is_not(None))
     closed = connection.execute(
         update(Endpoint)

@@ -1,4 +1,4 @@
-"""One door to the shared database, SQLite or PostgreSQL, and its clock."""
+"""The shared database, SQLite or PostgreSQL, and its clock."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ BUSY_SECONDS = 30
 CONNECT_SECONDS = 5
 
 SILENT_SECONDS = 30
-"""How long a client may hold a transaction open on PostgreSQL without a word. Ours take
-milliseconds, and a frozen host must not keep others from the rows that it has locked (F171)."""
+"""How long a client may hold a transaction open on PostgreSQL without a statement. Ours take
+milliseconds, and a frozen host must not keep others from the rows that it has locked."""
 
 _NOTICE_LOST_HOST = {
     # Without these a call waits a quarter of an hour for a host that lost its power.
@@ -51,23 +51,23 @@ _NOTICE_LOST_HOST = {
     "tcp_user_timeout": 25_000,
 }
 TRUSTED_SECONDS = 0.02
-"""How long after its last use a connection to PostgreSQL is used without asking whether it is
-still there: asking takes as long as several statements, and a restart takes far longer than
-this (a small server on a quiet machine: some 150 ms)."""
+"""How long after its last use a connection to PostgreSQL is used without a ping: a ping takes as
+long as several statements, and a restart takes far longer than this (a small server on a quiet
+machine: some 150 ms)."""
 
 PREPARE_THRESHOLD = 5
 """How often a connection to PostgreSQL runs a statement before it prepares it: planning takes
-longer than most of ours run. The driver's own default."""
+longer than most of ours run. This is the driver's default."""
 
-_LOOK_SECONDS = 0.01
-_WAYS = 10
+_POLL_SECONDS = 0.01
+_ROUND_TRIPS = 10
 _THRESHOLD = "prepare_threshold"
 _IDLE_SINCE = "afterturn_idle_since"
 _WRITING = "afterturn_writing"
 _BARE = "afterturn_bare"
 _UNTOUCHED = "nothing was stored"
-_DOUBTFUL = (
-    "it failed while it committed, so nobody can tell whether this was stored: repeat the call "
+_UNKNOWN = (
+    "the commit failed, so it is unknown whether this was stored: repeat the call "
     "with the same event_id"
 )
 _SNAPSHOT = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
@@ -82,8 +82,8 @@ _CLOCKS = {
 class Database:
     """The shared database. Safe to use from many threads; open it anew after a fork.
 
-    `offset_ms` is added to the database's clock: tests move time with it. A `concurrency_limit`
-    bounds how many threads use it at a time.
+    `offset_ms` is added to the database's clock, for tests that move time. `concurrency_limit`
+    bounds how many threads use it at the same time.
     """
 
     engine: Engine
@@ -97,7 +97,7 @@ class Database:
 
     @property
     def place(self) -> str:
-        """The URL without its password, and without its options, which may hold one too."""
+        """The URL without its password, and without its options, which may contain one too."""
         return self.engine.url.set(query={}).render_as_string(hide_password=True)
 
     def now(self) -> ColumnElement[int]:
@@ -105,10 +105,10 @@ class Database:
         return clock(self.dialect, self.offset_ms)
 
     def moment(self) -> ColumnElement[int]:
-        """Return the same as one value for a whole statement, by which an index can be searched.
+        """Return the same as one value for a whole statement, for conditions that an index serves.
 
-        PostgreSQL computes `now()` anew for every row, and so it reads an index from end to end
-        where it is told to stop there.
+        PostgreSQL computes `now()` anew for every row, and so reads an index from end to end
+        instead of stopping there.
         """
         return select(self.now()).scalar_subquery()
 
@@ -116,8 +116,8 @@ class Database:
     def read(self) -> Iterator[Connection]:
         """Yield a connection for reading; all that it reads is one snapshot.
 
-        What is written through it is not kept, or refused. Raises `DatabaseUnavailable` where the
-        driver fails.
+        Writes through it are refused or rolled back. Raises `DatabaseUnavailable` where the driver
+        fails.
         """
         is_postgresql = self.dialect == "postgresql"
         with (
@@ -151,8 +151,8 @@ class Database:
     def store(self) -> Iterator[Connection]:
         """Yield a transaction of one statement, which on PostgreSQL begins and ends by itself.
 
-        Raises `DatabaseUnavailable` where the driver fails; whether that was stored nobody can
-        tell, unless its text says that nothing was. `IntegrityError` passes as in `write`.
+        Raises `DatabaseUnavailable` where the driver fails; it is then unknown whether that was
+        stored, unless its text says that nothing was. `IntegrityError` passes as in `write`.
         """
         if self.dialect != "postgresql":
             with self.write() as connection:
@@ -162,7 +162,7 @@ class Database:
             self._turn(),
             self._failures_named(),
             self.engine.connect().execution_options(**_ALONE) as connection,
-            self._failures_named(_DOUBTFUL),
+            self._failures_named(_UNKNOWN),
         ):
             yield connection
 
@@ -171,8 +171,8 @@ class Database:
         """Yield a transaction: committed when the block ends, rolled back when it raises.
 
         Raises `DatabaseUnavailable` where the driver fails; then nothing was written, unless its
-        text says that the commit itself failed and nobody can tell. SQLAlchemy's `IntegrityError`,
-        a contradiction to what is stored, passes, freed of the values of rows.
+        text says that the commit itself failed, which leaves that unknown. SQLAlchemy's
+        `IntegrityError`, a conflict with stored rows, passes with the values of rows removed.
         """
         with (
             self._turn(),
@@ -181,15 +181,14 @@ class Database:
             connection.begin() as transaction,
         ):
             yield connection
-            # The block may have rolled back itself, which a refused claim does.
+            # The block may have rolled back itself, as a refused claim does.
             if transaction.is_active:
-                with self._failures_named(_DOUBTFUL):
+                with self._failures_named(_UNKNOWN):
                     transaction.commit()
 
     @contextmanager
     def write_schema(self) -> Iterator[Connection]:
-        """Yield a transaction for changing tables; as `write`, but SQLite minds no foreign keys in
-        it.
+        """Yield a transaction for changing tables, like `write` but with SQLite's foreign keys off.
 
         SQLite changes a table by copying it and dropping the old one, and that would delete, by
         cascade, every row that refers to it.
@@ -204,7 +203,7 @@ class Database:
 
     @contextmanager
     def bare(self) -> Iterator[Connection]:
-        """Yield a connection to SQLite in no transaction, for upkeep that cannot run in one.
+        """Yield a connection to SQLite outside of any transaction, for maintenance that needs that.
 
         Raises `DatabaseUnavailable` where the driver fails.
         """
@@ -215,12 +214,12 @@ class Database:
             yield connection
 
     def way_seconds(self) -> float:
-        """Return how long the shortest statement takes, there and back, at best.
+        """Return the shortest round-trip time of a statement.
 
         Raises `DatabaseUnavailable` where the driver fails.
         """
         with self.look() as connection:
-            return min(_seconds_of_nothing(connection) for _ in range(_WAYS))
+            return min(_seconds_of_nothing(connection) for _ in range(_ROUND_TRIPS))
 
     def close(self) -> None:
         """Close every connection."""
@@ -272,7 +271,7 @@ def open_database(url: str, *, offset_ms: int = 0, pool_size: int = 10) -> Datab
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):
-        # Without the error itself, which may quote a part of the URL, such as a password.
+        # Raised without its cause, which may quote a part of the URL, such as a password.
         raise StorageError(
             "the database URL cannot be read; write sqlite:///PATH or postgresql://USER@HOST/NAME"
         ) from None
@@ -349,7 +348,7 @@ def _open_sqlite(url: URL, pool_size: int) -> Engine:
 
 
 def _use_write_ahead_log(cursor: sqlite3.Cursor) -> None:
-    # SQLite itself does not wait here for somebody else who makes the same change of a new file.
+    # SQLite itself does not wait here for a process that makes the same change to a new file.
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
         try:
@@ -357,14 +356,14 @@ def _use_write_ahead_log(cursor: sqlite3.Cursor) -> None:
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
         else:
             return
 
 
 @contextmanager
 def _foreign_keys_off(connection: Connection) -> Iterator[None]:
-    """Until the end of the block; SQLite takes the change only outside of transactions."""
+    """Switch SQLite's foreign keys off within the block; works only outside of transactions."""
     if connection.dialect.name != "sqlite":
         yield
         return
@@ -400,15 +399,15 @@ def _open_postgresql(url: URL, pool_size: int) -> Engine:
 
 
 def _ping_when_idle(engine: Engine) -> None:
-    """Make sure that a connection that was idle is still there before it is used; if it is not,
-    none of those of its time is."""
+    """Ping an idle connection before it is used; where it is gone, invalidate all that are as
+    old."""
 
     @event.listens_for(engine, "checkin")
     def note(_connection: Any, record: ConnectionPoolEntry) -> None:
         record.info[_IDLE_SINCE] = time.monotonic()
 
     @event.listens_for(engine, "checkout")
-    def look(connection: Any, record: ConnectionPoolEntry, _proxy: Any) -> None:
+    def ping(connection: Any, record: ConnectionPoolEntry, _proxy: Any) -> None:
         since = record.info.get(_IDLE_SINCE)
         if since is None or time.monotonic() - since < TRUSTED_SECONDS:
             return
@@ -423,7 +422,7 @@ def _ping_when_idle(engine: Engine) -> None:
 
 def _prepare_threshold(url: URL) -> int | None:
     """Return how often a connection runs a statement before it prepares it; None is never, for
-    poolers that give each transaction another connection and know of no prepared statements."""
+    poolers that give each transaction another connection and do not support prepared statements."""
     match url.query.get(_THRESHOLD):
         case None:
             return PREPARE_THRESHOLD
@@ -438,7 +437,7 @@ def _prepare_threshold(url: URL) -> int | None:
 
 
 def _send_integers_alike(connection: Any, _record: Any) -> None:
-    # By itself the driver sends each number as the smallest type that holds it, and prepares a
+    # By default the driver sends each number as the smallest type that fits it, and prepares a
     # statement anew for each mixture of types.
     from psycopg.types.numeric import Int8Dumper  # noqa: PLC0415 - SQLite users need no psycopg
 
@@ -446,7 +445,7 @@ def _send_integers_alike(connection: Any, _record: Any) -> None:
 
 
 def _bound_silence(connection: Any, _record: Any) -> None:
-    # By a statement, since connection poolers refuse this setting among those of the start.
+    # By a statement, since connection poolers refuse this among the startup parameters.
     with connection.cursor() as cursor:
         cursor.execute(f"SET idle_in_transaction_session_timeout = {SILENT_SECONDS * 1000}")
     connection.commit()

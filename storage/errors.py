@@ -12,7 +12,7 @@ AfterturnError                   each says by `repeatable` whether the same call
 │   ├── OutputNotFound           no such output behind a handle        (producers.reading)
 │   ├── SearchMarkError          the page belongs to another search    (storage.search)
 │   ├── RebuildOvertaken         a newer rebuild of the index runs     (storage.search)
-│   └── RunStateError            a bulk run is in another state        (workers.recompaction)
+│   └── RunStateError            a bulk run is in another state        (workers.scans)
 ├── InputError                   an argument cannot be used; also a ValueError
 │   ├── RequestError             what was requested                    (producers.arguments)
 │   │   ├── IdentifierError      a name                                (producers.arguments)
@@ -27,7 +27,7 @@ AfterturnError                   each says by `repeatable` whether the same call
 ├── ImportRefused                a file cannot be imported             (producers.importing)
 ├── BadRowError                  a row of such a file                  (producers.importing)
 ├── CompressionStuck             a session cannot be made smaller      (producers.results)
-└── SummariserError              no usable summary came (repeatable) (workers.summariser.contract)
+└── SummariserError              no usable summary (repeatable)         (workers.summariser)
 """
 
 from __future__ import annotations

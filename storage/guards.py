@@ -1,4 +1,4 @@
-"""What holds work of a session back, kept where every worker sees it."""
+"""Guards: reasons to suppress work of a session, stored where every worker sees them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from storage.types import among
 
 class GuardName(StrEnum):
     MICRO_FAILURES = "micro_failures"
-    """How often (`count`) the exchange that begins at position `subject` was answered badly."""
+    """How often (`count`) the model failed on the exchange that begins at position `subject`."""
     ENDPOINT_FAILURES = "endpoint_failures"
     """How often in a row (`count`) the summariser could not be used at all."""
     DEFRAG_MARK = "defrag_mark"
@@ -37,36 +37,36 @@ class GuardName(StrEnum):
     UNDONE = "undone"
     """Number (`subject`) of closed turns at the last undo: automatic passes wait for more."""
     COOLDOWN = "cooldown"
-    """Until when automatic passes rest after the last failed attempt. `detail` is the error
+    """The end of the rest of automatic passes after the last failed attempt. `detail` is the error
     class, `subject` the fingerprint of the summariser that failed."""
     POOR_PASSES = "poor_passes"
-    """How many batch passes in a row (`count`) hardly saved anything; from the second on
-    automatic ones are locked until `until_at`."""
+    """How many batch passes in a row (`count`) saved hardly anything; from the second on automatic
+    ones are suppressed until `until_at`."""
     NOTHING_TO_COMPACT = "nothing_to_compact"
-    """Revision (`subject`) and next position (`count`) at which a batch pass found nothing to
-    do; `detail` says why."""
+    """Revision (`subject`) and next position (`count`) at which a batch pass found nothing to do;
+    `detail` says why."""
     NOT_SMALLER = "not_smaller"
     """Revision (`subject`) and live tokens (`count`) at which a summary would not have made the
     view smaller."""
     BATCH_FAILURES = "batch_failures"
     """How many batch jobs in a row (`count`) failed while the window was nearly full."""
     PASSES_OF_TURN = "passes_of_turn"
-    """How many batch passes (`count`) preflight asked for in turn number `subject`."""
+    """How many batch passes (`count`) preflight requested in turn number `subject`."""
     ENGINE_REQUEST = "engine_request"
-    """Number (`subject`) of the turn in which a plugin asked for a pass."""
+    """Number (`subject`) of the turn in which a plugin requested a pass."""
     THREAD_SIGNAL = "thread_signal"
     """Number (`subject`) of the turn in which a gateway was asked to have Codex compact."""
     PRUNE_MARK = "prune_mark"
-    """Live tokens (`subject`) from which on old tool output is looked at again. Holds for the
-    window (`count`) and the model (`detail`) that it was set for."""
+    """Live tokens (`subject`) from which on old tool output is examined again. Valid for the window
+    (`count`) and the model (`detail`) that it was set for."""
     INPUT_ROOM = "input_room"
-    """Characters (`subject`) of passages that one request may hold, once one was too long."""
+    """Characters (`subject`) of passages allowed in one request, set once one was too long."""
 
 
 @dataclass(frozen=True, slots=True)
 class GuardRecord:
-    """A guard as it is stored. Times are milliseconds since 1970 (UTC) by the database's clock;
-    `left_ms` is how long it still holds, 0 when it does not or knows no time."""
+    """A stored guard. Times are milliseconds since 1970 (UTC) by the database's clock; `left_ms` is
+    how long it still suppresses work, 0 when it does not or has no time."""
 
     count: int
     subject: int | None
@@ -77,13 +77,13 @@ class GuardRecord:
 
     @property
     def is_over(self) -> bool:
-        """Whether it held for a time that has ended."""
+        """Whether it had a time that is over."""
         return self.until_at is not None and self.left_ms == 0
 
 
 @dataclass(frozen=True, slots=True)
 class GuardedSession:
-    """A guard and the session that it is of, for operators."""
+    """A guard and its session, for operators."""
 
     owner: str
     session_id: str
@@ -118,8 +118,7 @@ def put(
     detail: str | None = None,
     hold_ms: int | None = None,
 ) -> None:
-    """Set a guard; `hold_ms` is how long from now it holds. A hold that runs longer already is
-    never cut short (ENGINE.md §10)."""
+    """Set a guard for `hold_ms` from now. One that lasts longer already is never cut short."""
     now = database.now()
     until = None if hold_ms is None else now + hold_ms
     values = {"count": count, "subject": subject, "detail": detail, "updated_at": now}
@@ -136,12 +135,12 @@ def put(
 
 
 def clear(connection: Connection, key: int, *names: GuardName) -> None:
-    """Take guards away."""
+    """Delete guards."""
     connection.execute(_clear(names), {"key": key})
 
 
 def clear_ended(connection: Connection, database: Database, key: int, name: GuardName) -> None:
-    """Take a guard away whose time is over."""
+    """Delete a guard whose time is over."""
     connection.execute(
         delete(Guard).where(
             Guard.session_key == key, Guard.name == name, Guard.until_at <= database.now()
@@ -188,8 +187,8 @@ def _clear(names: tuple[GuardName, ...]) -> Any:
     return delete(guards).where(guards.c.session_key == bindparam("key"), guards.c.name.in_(names))
 
 
-# Guards of a newer version are left alone while both run.
-# As text: with parameters each run of a statement would spell the list out anew.
+# Guards of a newer version are left alone while both versions run.
+# As text: with parameters every statement would spell the list out anew.
 KNOWN = sql(f"guards.name IN ({', '.join(repr(name.value) for name in GuardName)})")
 
 
@@ -198,7 +197,7 @@ def _record(database: Database) -> tuple[Any, ...]:
 
 
 def fields(now: ColumnElement[int]) -> tuple[Any, ...]:
-    """Return what a `GuardRecord` is made of, in its order."""
+    """Return the columns of a `GuardRecord`, in its order."""
     left = func.coalesce(Guard.until_at - now, literal(0, BigInteger))
     return (
         Guard.count.expression,

@@ -1,4 +1,4 @@
-"""What was done lately, in one session or in all: figures for operators, never text."""
+"""RecentAttempts attempts, in one session or in all: figures for operators, never text."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from storage.engine import Database
 from storage.models import MESSAGE_ROW, Attempt, Message, ScheduleSlot, Session, Summary
 
 LOOKED_AT = 10_000
-"""Tries, newest first, that an overview of all sessions looks at: it takes as long with a year of
-them as with a day."""
+"""Attempts, newest first, that an overview of all sessions reads, so that its cost does not grow
+with the history."""
 
 _DAY_MS = 86_400_000
 _FIELDS = tuple(AttemptRecord.__dataclass_fields__)
@@ -30,7 +30,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class TryRecord:
-    """A try with where and when it was. `at` is its end in milliseconds since 1970 (UTC)."""
+    """An attempt with its place and time. `at` is its end in milliseconds since 1970 (UTC)."""
 
     id: int
     owner: str
@@ -41,7 +41,7 @@ class TryRecord:
 
 @dataclass(frozen=True, slots=True)
 class WhichTries:
-    """Which tries are meant; None and empty for all. `key` is one session's."""
+    """A filter of attempts; None and empty match all. `key` is one session's."""
 
     owner: str | None = None
     key: int | None = None
@@ -52,9 +52,9 @@ class WhichTries:
 
 
 @dataclass(frozen=True, slots=True)
-class Recent:
-    """What the tries of the last time came to: how many by outcome, requests to models, their
-    tokens, and the middle and the longest time of one that was answered, in milliseconds."""
+class RecentAttempts:
+    """Sums over recent attempts: how many by outcome, requests to models, their tokens, and the
+    median and the longest time of an answered request, in milliseconds."""
 
     outcomes: Mapping[str, int]
     requests: int
@@ -66,8 +66,8 @@ class Recent:
 
 
 @dataclass(frozen=True, slots=True)
-class Stock:
-    """How many sessions there are, how many were active within a day, and what is live in all."""
+class SessionTotals:
+    """Sums over all sessions: how many, how many were active within a day, their live tokens."""
 
     sessions: int
     active: int
@@ -79,20 +79,20 @@ class Stock:
 def newest(
     connection: Connection, which: WhichTries, *, before: int | None = None, limit: int
 ) -> list[TryRecord]:
-    """Return the newest tries with numbers below `before`, newest first."""
+    """Return the newest attempts with numbers below `before`, newest first."""
     query = _select(which).order_by(Attempt.id.desc()).limit(limit)
     return _read(connection, query if before is None else query.where(Attempt.id < before))
 
 
 def after(connection: Connection, which: WhichTries, *, number: int, limit: int) -> list[TryRecord]:
-    """Return the oldest tries with numbers above `number`, oldest first: for whoever follows."""
+    """Return the oldest attempts above `number`, oldest first, for callers that follow them."""
     return _read(
         connection, _select(which).where(Attempt.id > number).order_by(Attempt.id).limit(limit)
     )
 
 
-def recent(connection: Connection, database: Database, *, ms: int) -> Recent:
-    """Add up the tries of the last `ms` milliseconds; at most the last ten thousand."""
+def recent_attempts(connection: Connection, database: Database, *, ms: int) -> RecentAttempts:
+    """Add up the attempts of the last `ms` milliseconds; at most the last ten thousand."""
     last = connection.execute(select(func.max(Attempt.id))).scalar_one() or 0
     rows = connection.execute(
         select(
@@ -108,7 +108,7 @@ def recent(connection: Connection, database: Database, *, ms: int) -> Recent:
     for row in rows:
         outcomes[row[0]] = outcomes.get(row[0], 0) + 1
     times = sorted(row[5] // row[1] for row in rows if row[1] and row[5])
-    return Recent(
+    return RecentAttempts(
         outcomes=dict(sorted(outcomes.items(), key=lambda one: (-one[1], one[0]))),
         requests=sum(row[1] for row in rows),
         prompt_tokens=sum(row[2] or 0 for row in rows),
@@ -119,8 +119,8 @@ def recent(connection: Connection, database: Database, *, ms: int) -> Recent:
     )
 
 
-def stock(connection: Connection, database: Database) -> Stock:
-    """Count the sessions of every owner."""
+def session_totals(connection: Connection, database: Database) -> SessionTotals:
+    """Add up the sessions of every owner."""
     row = connection.execute(
         select(
             func.count(),
@@ -134,7 +134,7 @@ def stock(connection: Connection, database: Database) -> Stock:
         .select_from(Session)
         .where(Session.active_at >= database.moment() - _DAY_MS)
     ).scalar_one()
-    return Stock(int(row[0]), int(active), int(row[1]), int(row[2]), int(row[3]))
+    return SessionTotals(int(row[0]), int(active), int(row[1]), int(row[2]), int(row[3]))
 
 
 def since_tick_ms(connection: Connection, database: Database) -> dict[str, int]:
@@ -175,8 +175,8 @@ def _read(connection: Connection, query: Any) -> list[TryRecord]:
 
 @dataclass(frozen=True, slots=True)
 class RowFigures:
-    """A message that is live or archived. `tokens` are those of its original; `hidden` says that it
-    was archived before it came here (an import)."""
+    """A live or archived message. `tokens` are those of its original; `hidden` says that it was
+    archived before it was imported."""
 
     position: int
     role: str
@@ -188,7 +188,7 @@ class RowFigures:
 
 @dataclass(frozen=True, slots=True)
 class PassFigures:
-    """A try of a pass: live tokens before and after it, and what it asked a model for."""
+    """An attempt at a pass: live tokens before and after it, and the model's usage."""
 
     kind: str
     trigger: str
@@ -203,7 +203,7 @@ class PassFigures:
 
 def rows(connection: Connection, key: int, *, imported: str) -> list[RowFigures]:
     """Return every message of a session in order of position. `imported` is the template of
-    summaries that came along with it."""
+    summaries that were imported with it."""
     found = connection.execute(
         select(
             Message.position,
@@ -228,7 +228,7 @@ def rows(connection: Connection, key: int, *, imported: str) -> list[RowFigures]
 
 
 def passes(connection: Connection, key: int) -> list[PassFigures]:
-    """Return every try that a session had and that is still stored, oldest first."""
+    """Return every stored attempt of a session, oldest first."""
     found = connection.execute(
         select(
             Attempt.kind,
@@ -248,7 +248,7 @@ def passes(connection: Connection, key: int) -> list[PassFigures]:
 
 
 def most_saving(connection: Connection, *, owner: str | None, limit: int) -> Sequence[int]:
-    """Return keys of sessions that had a pass, those that saved most in front."""
+    """Return keys of sessions that had a pass, in descending order of tokens saved."""
     query = select(Session.key).where(Session.passes > 0)
     if owner is not None:
         query = query.where(Session.owner == owner)

@@ -1,7 +1,7 @@
-"""Forget what nobody needs any more, page by page. Never messages or summaries.
+"""Delete outdated records, page by page, and maintain the tables. Never messages or summaries.
 
-Pages follow the numbers of rows, which grow with time, and end at the first young one, so that
-each reads what it deletes and hardly more.
+Pages follow the numbers of rows, which grow with time, and end at the first row that is too young,
+so each reads little more than it deletes.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from storage.models import (
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """How many rows were deleted, and the number behind which the next page begins; None when
-    there is nothing more that is old enough."""
+    """How many rows were deleted, and the number after which the next page begins; None when no
+    further row is old enough."""
 
     deleted: int
     last: int | None
@@ -49,14 +49,14 @@ class Page:
 def forget_attempts(
     connection: Connection, database: Database, *, older_ms: int, after: int, limit: int
 ) -> Page:
-    """Delete records of tries."""
+    """Delete records of attempts."""
     return _forget(connection, database, Attempt, older_ms=older_ms, after=after, limit=limit)
 
 
 def forget_signals(
     connection: Connection, database: Database, *, older_ms: int, after: int, limit: int
 ) -> Page:
-    """Delete signals, heard or not."""
+    """Delete signals, whether a gateway has read them or not."""
     return _forget(connection, database, Signal, older_ms=older_ms, after=after, limit=limit)
 
 
@@ -71,7 +71,7 @@ def forget_jobs(
     connection: Connection, database: Database, *, older_ms: int, after: int, limit: int
 ) -> Page:
     """Delete jobs that were finished that long ago. Dead ones are left to operators, and one that
-    an operator has dropped stays as long as scans would make its work due again (`overdue`)."""
+    an operator has dropped stays as long as scans would enqueue its work again (`overdue`)."""
     finished = (Job.state == JobState.DONE) & (Job.updated_at <= database.now() - older_ms)
     finished &= ~(func.coalesce(Job.reason, "").startswith(DROPPED) & _would_come_back())
     return _forget(
@@ -95,7 +95,7 @@ def ended_sessions(
 
 
 def forget_events(connection: Connection, keys: Sequence[int]) -> int:
-    """Delete the events of sessions, but for those that were opened again meanwhile; gives how
+    """Delete the events of sessions, except those that were opened again meanwhile; return how
     many."""
     found = connection.execute(
         select(Session.key, Session.ended_at)
@@ -108,7 +108,7 @@ def forget_events(connection: Connection, keys: Sequence[int]) -> int:
 
 
 def forget_answers(connection: Connection, database: Database, *, older_ms: int, limit: int) -> int:
-    """Delete answers of models for which no job is open that could commit them; gives how many."""
+    """Delete answers of models that no open job could commit; return how many."""
     waits = exists().where(Job.session_key == Answer.session_key, sql(OPEN_JOB))
     key = (Answer.session_key, Answer.question)
     old = select(*key).where(Answer.created_at <= database.moment() - older_ms, ~waits).limit(limit)
@@ -116,14 +116,14 @@ def forget_answers(connection: Connection, database: Database, *, older_ms: int,
 
 
 def forget_slots(connection: Connection, database: Database, *, older_ms: int, limit: int) -> int:
-    """Delete ticks of the schedule; gives how many."""
+    """Delete ticks of the schedule; return how many."""
     key = (ScheduleSlot.schedule, ScheduleSlot.slot)
     old = select(*key).where(ScheduleSlot.taken_at <= database.now() - older_ms).limit(limit)
     return connection.execute(delete(ScheduleSlot).where(tuple_(*key).in_(old))).rowcount
 
 
 def _would_come_back() -> ColumnElement[bool]:
-    """Return whether its session is one that a scan may find."""
+    """Return whether a scan may find its session."""
     of_session = Job.session_key
     return or_(
         exists().where(Session.key == of_session, sql(UNDECIDED)),
@@ -157,8 +157,8 @@ def _forget(
     return Page(deleted, old[-1] if len(old) == limit else None)
 
 
-PATIENCE_MS = 100
-"""How long this waits for a writer, and at the most keeps one waiting."""
+BUSY_TIMEOUT_MS = 100
+"""The longest wait for a writer, and the longest time that a writer is kept waiting."""
 
 _ROWS_LOOKED_AT = 1_000
 """Rows of each index from which statistics are made: enough to choose an index, in milliseconds."""
@@ -170,7 +170,7 @@ _ANALYZE = 0x02
 @dataclass(frozen=True, slots=True)
 class Maintained:
     """Pages of SQLite's write-ahead log, how many of them were moved to the file, and whether the
-    log was cut off then. A server's are 0."""
+    log was truncated. All are 0 on PostgreSQL."""
 
     pages: int = 0
     moved: int = 0
@@ -178,16 +178,16 @@ class Maintained:
 
 
 def maintain(database: Database) -> Maintained:
-    """Renew SQLite's statistics where they have grown old, and move its log into its file.
+    """Renew SQLite's statistics where they are outdated, and move its log into its file.
 
-    Nobody waits for that. What would have to wait itself is left for the next time: statistics
-    while somebody writes, and cutting off the log while somebody reads what is in it. Does nothing
-    on a server. Raises `DatabaseUnavailable`.
+    No other process waits for that. Steps that would themselves have to wait are left for the next
+    call: statistics while another process writes, and truncating the log while one reads from it.
+    Does nothing on PostgreSQL. Raises `DatabaseUnavailable`.
     """
     if database.dialect != "sqlite":
         return Maintained()
     with database.bare() as connection:
-        _pragma(connection, f"busy_timeout={PATIENCE_MS}")
+        _pragma(connection, f"busy_timeout={BUSY_TIMEOUT_MS}")
         try:
             _renew_statistics(connection)
             _, pages, moved = _pragma(connection, "wal_checkpoint(PASSIVE)")

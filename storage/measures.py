@@ -1,4 +1,4 @@
-"""How the deployment stands, in figures over all sessions and owners."""
+"""Figures about the deployment, over all sessions and owners."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from storage.models import (
 
 @dataclass(frozen=True, slots=True)
 class Leases:
-    """Running jobs: those whose holder renews in time, and those whose lease has ended."""
+    """Running jobs: those whose lease is valid, and those whose lease has ended."""
 
     held: int
     expired: int
@@ -39,8 +39,8 @@ class Leases:
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """Sessions with a closed turn that nobody has decided about, and how long ago the oldest of
-    those turns was stored; None where there is none."""
+    """Sessions with a closed turn that is not decided yet, and how long ago the oldest of those
+    turns was stored; None where there is none."""
 
     sessions: int
     oldest_ms: int | None
@@ -48,7 +48,7 @@ class Lag:
 
 @dataclass(frozen=True, slots=True)
 class SessionSize:
-    """What a session's occupancy follows from; tokens are estimates."""
+    """The figures that a session's occupancy is computed from; tokens are estimates."""
 
     key: int
     model: str
@@ -68,7 +68,7 @@ def leases(connection: Connection, database: Database) -> Leases:
 
 
 def retrying(connection: Connection) -> dict[str, int]:
-    """Due jobs that were tried in vain before, by queue."""
+    """Count due jobs that failed before, by queue."""
     tried = (Job.attempt > 0) | (Job.tries > 0)
     rows = connection.execute(
         select(Job.queue, func.count())
@@ -80,7 +80,7 @@ def retrying(connection: Connection) -> dict[str, int]:
 
 def lag(connection: Connection, database: Database) -> Lag:
     """Return how far decisions are behind events. Reads the events of undecided sessions only."""
-    # As a question for each of them: a join would read the events of all sessions.
+    # A subquery for each of them: a join would read the events of all sessions.
     first = (
         select(func.min(TurnEvent.created_at))
         .where(TurnEvent.session_key == Session.key, TurnEvent.turn > Session.decided_turns)
@@ -95,7 +95,7 @@ def lag(connection: Connection, database: Database) -> Lag:
 
 
 def cooldowns(connection: Connection, database: Database) -> int:
-    """Return sessions whose automatic passes rest now after a failure."""
+    """Count sessions whose automatic passes rest now after a failure."""
     return connection.execute(
         select(func.count())
         .select_from(Guard)
@@ -104,7 +104,7 @@ def cooldowns(connection: Connection, database: Database) -> int:
 
 
 def locked(connection: Connection, database: Database) -> int:
-    """Return sessions whose automatic batch passes are locked because they hardly saved
+    """Count sessions whose automatic batch passes are suppressed because they saved hardly
     anything."""
     return connection.execute(
         select(func.count())
@@ -114,7 +114,7 @@ def locked(connection: Connection, database: Database) -> int:
 
 
 def placeholders(connection: Connection) -> int:
-    """Return sessions that show a placeholder made without a model."""
+    """Count sessions that show a placeholder made without a model."""
     return connection.execute(
         select(func.count()).select_from(Summary).where(sql(LIVE_PLACEHOLDER))
     ).scalar_one()
@@ -123,7 +123,7 @@ def placeholders(connection: Connection) -> int:
 def active_sizes(
     connection: Connection, database: Database, *, within_ms: int, limit: int
 ) -> list[SessionSize]:
-    """Sizes of the sessions that were last active, at most `within_ms` ago, and have not ended."""
+    """Return sizes of the last active sessions, active at most `within_ms` ago and not ended."""
     columns = [getattr(Session, name) for name in SessionSize.__dataclass_fields__]
     rows = connection.execute(
         select(*columns)
@@ -138,15 +138,15 @@ Series: TypeAlias = tuple[str, tuple[str, ...]]
 """A figure's name and the values of its labels."""
 
 SETTLED_MS = 120_000
-"""How old a record is when no other with a lower number can show up any more: far longer than a
-transaction of ours lasts, which the server ends after half a minute of silence."""
+"""The age of a record from which on no other with a lower number can appear: far longer than a
+transaction lasts, which the server ends after half a minute of silence."""
 
 _MARK: Series = ("attempts_counted", ())
 
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """What figures are counted from. Durations in milliseconds."""
+    """The columns of an attempt that figures are counted from. Durations in milliseconds."""
 
     id: int
     kind: str
@@ -167,14 +167,14 @@ _COLUMNS = tuple(getattr(Attempt, name) for name in Try.__dataclass_fields__)
 
 
 def read(connection: Connection) -> tuple[dict[Series, int], int]:
-    """Everything that is counted, and the number of the last try that it is counted from."""
+    """Return all counted figures, and the number of the last attempt that is counted."""
     rows = connection.execute(select(Total.name, Total.labels, Total.value))
     found = {(name, tuple(json.loads(labels))): value for name, labels, value in rows}
     return found, found.pop(_MARK, 0)
 
 
 def read_mark(connection: Connection) -> int:
-    """Return the number of the last try that is counted."""
+    """Return the number of the last attempt that is counted."""
     name, labels = _MARK
     found = connection.execute(
         select(Total.value).where(Total.name == name, Total.labels == json.dumps(labels))
@@ -183,12 +183,12 @@ def read_mark(connection: Connection) -> int:
 
 
 def hold_mark(connection: Connection) -> int:
-    """Keep others who count from doing so until the transaction ends; gives the mark."""
+    """Lock the mark until the transaction ends, so that no other process counts; return it."""
     return _add(connection, _MARK, 0)
 
 
 def uncounted(connection: Connection, *, after: int, limit: int | None = None) -> list[Try]:
-    """Tries whose number is above `after`, oldest first."""
+    """Return attempts whose number is above `after`, oldest first."""
     rows = connection.execute(
         select(*_COLUMNS).where(Attempt.id > after).order_by(Attempt.id).limit(limit)
     )
@@ -196,7 +196,7 @@ def uncounted(connection: Connection, *, after: int, limit: int | None = None) -
 
 
 def settled(connection: Connection, database: Database, *, after: int, limit: int) -> list[Try]:
-    """Return of the first `limit` tries above `after` those up to the first young one."""
+    """Return the first `limit` attempts above `after`, up to the first one that is too young."""
     young = Attempt.created_at > database.now() - SETTLED_MS
     rows = connection.execute(
         select(young, *_COLUMNS).where(Attempt.id > after).order_by(Attempt.id).limit(limit)
@@ -210,7 +210,7 @@ def settled(connection: Connection, database: Database, *, after: int, limit: in
 
 
 def add(connection: Connection, counted: Mapping[Series, int], *, up_to: int) -> None:
-    """Add figures, and move the mark to the number of the last try that they are counted from.
+    """Add figures, and move the mark to the number of the last attempt they are counted from.
 
     The caller holds the mark.
     """

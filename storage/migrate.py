@@ -41,7 +41,7 @@ def current(database: Database) -> str | None:
 
 
 def upgrade(database: Database, revision: str = "head") -> None:
-    """Migrate to `revision` in one transaction; nothing happens where it is reached already.
+    """Migrate to `revision` in one transaction; do nothing where it is reached already.
 
     Raises `SchemaOutdated` for a database at a revision that this version does not know.
     """
@@ -89,7 +89,7 @@ def _move(database: Database, step: Callable[[Config, str], None], revision: str
 
 
 def _check_foreign_keys(connection: Connection) -> None:
-    """Make sure that no row refers to one that a migration has lost."""
+    """Raise `StorageError` where a row refers to one that a migration has lost."""
     if connection.execute(sql("PRAGMA foreign_key_check")).first() is not None:
         raise StorageError("the migration left rows that refer to missing ones; it was taken back")
 
@@ -103,7 +103,7 @@ def _refuse_unknown(database: Database, revision: str | None) -> None:
 
 
 def open_ready(url: str, *, pool_size: int = 10) -> Database:
-    """Open the database `url` and make its tables usable. Errors as `open_database`, `ensure`."""
+    """Open the database `url` and make its tables usable. Raises like `open_database`, `ensure`."""
     database = open_database(url, pool_size=pool_size)
     try:
         ensure(database)

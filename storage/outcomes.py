@@ -1,6 +1,6 @@
 """The outcomes of passes: one name each, wherever a pass shows.
 
-The same word stands in the attempts table, log lines, metrics, the audit trail, Flower and on the
+The same word is used in the attempts table, log lines, metrics, the audit trail, Flower and on the
 command line; see docs/reference/outcomes.md.
 """
 
@@ -10,7 +10,7 @@ from enum import StrEnum
 
 
 class Outcome(StrEnum):
-    """How a pass ended. A row of a newer version may hold a word that is not among these."""
+    """How a pass ended. A row of a newer version may contain other words."""
 
     ABSORBED = "absorbed"
     """Old exchanges went into the rolling summary."""
@@ -19,7 +19,7 @@ class Outcome(StrEnum):
     DEFRAG_REJECTED = "defrag_rejected"
     """The rewrite was not small enough; the next one is due at a larger size only."""
     SKIPPED = "skipped"
-    """An exchange was answered badly three times: the cursor is past it, its rows stay live."""
+    """The model failed on an exchange three times: the cursor is past it, its rows stay live."""
 
     COMPACTED = "compacted"
     """A summary took the middle's place."""
@@ -33,16 +33,16 @@ class Outcome(StrEnum):
     PRUNED = "pruned"
     """Old tool output is shown in short forms."""
     PRUNED_ENOUGH = "pruned_enough"
-    """The same, and the view is below its threshold: no model was asked."""
+    """As `pruned`, and the view is below its threshold: no model was called."""
 
     NOTHING_DUE = "nothing_due"
     """There is nothing to do for a pass now. Not a failure."""
     NOT_SMALLER = "not_smaller"
     """The summary would not have made the view smaller; it was refused."""
     SUPPRESSED = "suppressed"
-    """A guard or a setting forbids the pass now."""
+    """A guard or a setting suppresses the pass now."""
     FAILED = "failed"
-    """No usable answer came; the job is tried again later."""
+    """There was no usable answer; the job is retried later."""
     GAVE_UP = "gave_up"
     """The last attempt failed and the session stays as it is."""
     STALE = "stale"
@@ -73,7 +73,7 @@ CHANGED_VIEW: frozenset[str] = frozenset(
         Outcome.PRUNED_ENOUGH,
     }
 )
-"""Outcomes after which the live view is another one; for words as they are stored, too."""
+"""Outcomes that change the live view, as they are stored."""
 
 _GOES_ON = frozenset(
     {

@@ -28,11 +28,11 @@ from storage.models import (
 
 
 def take(connection: Connection, database: Database, schedule: str, *, every_ms: int) -> bool:
-    """Take the present tick of a schedule that ticks `every_ms`; False when somebody has it.
+    """Take the present tick of a schedule that ticks every `every_ms`; False when it is taken.
 
-    The n-th tick since 1970, by the database's clock, is a row of its own. Ticks that are still to
-    come were taken by a clock that has been set back since: they are forgotten, or the schedule
-    would stand still until they are over.
+    The n-th tick since 1970, by the database's clock, is a row of its own. Ticks in the future were
+    taken by a clock that has been set back since: they are deleted, or the schedule would stand
+    still until they are over.
     """
     now = database.now()
     connection.execute(
@@ -51,16 +51,16 @@ def take(connection: Connection, database: Database, schedule: str, *, every_ms:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a page ended, so that the next one begins behind it: a time and a session's key."""
+    """The end of a page, after which the next one begins: a time and a session's key."""
 
     at: int = -1
     key: int = -1
 
 
 def undecided(connection: Connection, *, after: Place, limit: int) -> list[Place]:
-    """Return sessions with a closed turn that nobody has decided about and that have no turn job.
+    """Return sessions with a closed turn that is not decided yet and without a turn job.
 
-    Not those whose turn job was given up after that turn: it would be given up again.
+    Leaves out those whose turn job was given up after that turn: it would be given up again.
     """
     found = connection.execute(
         select(Session.key)
@@ -80,7 +80,8 @@ def unreplaced_placeholders(
 ) -> list[Place]:
     """Return sessions that show a placeholder and have no batch job, which would replace it.
 
-    Not those whose batch job was given up after the placeholder was made, less than `rest_ms` ago.
+    Leaves out those whose batch job was given up after the placeholder was made, less than
+    `rest_ms` ago.
     """
     shown = Summary.created_at, Summary.session_key
     found = connection.execute(
@@ -102,8 +103,8 @@ def unreplaced_placeholders(
 
 
 def rested(connection: Connection, database: Database, *, after: Place, limit: int) -> list[Place]:
-    """Return sessions whose cooldown has ended without a look at what it held back, and that have
-    no turn job. Not those whose turn job was given up since then."""
+    """Return sessions whose cooldown has ended, whose suppressed work was not checked since, and
+    that have no turn job. Leaves out those whose turn job was given up since then."""
     ended = Guard.until_at, Guard.session_key
     found = connection.execute(
         select(*ended)
@@ -122,8 +123,8 @@ def rested(connection: Connection, database: Database, *, after: Place, limit: i
 def idle(
     connection: Connection, database: Database, *, idle_ms: int, after: Place, limit: int
 ) -> list[Place]:
-    """Return sessions that were idle for `idle_ms` and that nobody has looked at since they were
-    active, longest idle first. Ended and archived ones are left out."""
+    """Return sessions idle for `idle_ms` that no scan has seen since they were active, longest idle
+    first. Ended and archived ones are left out."""
     quiet = Session.idle_since, Session.key
     found = connection.execute(
         select(*quiet)
@@ -139,8 +140,8 @@ def idle(
 
 
 def note_idle_look(connection: Connection, seen: Sequence[Place]) -> None:
-    """Note that idle sessions were looked at as they were found: until one is active again, it is
-    not idle anew."""
+    """Note that a scan has seen these idle sessions: each is found again only after it was active
+    again."""
     connection.execute(
         update(Session)
         .where(
@@ -154,7 +155,7 @@ def note_idle_look(connection: Connection, seen: Sequence[Place]) -> None:
 def _left_alone(
     kind: JobKind, key: Any, *, since: Any, rested: ColumnElement[int] | None = None
 ) -> tuple[ColumnElement[bool], ...]:
-    """No open job of the kind, and none that was given up `since` then.
+    """Return conditions: no open job of the kind, and none that was given up since `since`.
 
     One that died up to the time `rested` does not count; one that an operator has dropped does.
     """

@@ -1,4 +1,4 @@
-"""What gateways are told of their sessions (ENGINE.md §§9, 10). Figures, never text."""
+"""Signals that gateways read about their sessions. Figures, never text."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from storage.models import Session, table_of
 from storage.models import Signal as SignalRow
 from storage.types import EscapedText
 
-# For inserts: the table takes no detour, as the mapped class does.
+# For inserts: the table avoids the overhead of the mapped class.
 _SIGNALS = table_of(SignalRow)
 
 _EMITTING = 0x5161
-"""First number of our advisory locks for emitting; the second one stands for the owner."""
+"""First number of the advisory locks for emitting; the second one stands for the owner."""
 
 
 class SignalKind(StrEnum):
@@ -36,13 +36,13 @@ class SignalKind(StrEnum):
     EXHAUSTED = "compression_exhausted"
     RESET = "session_reset"
     COMPACT_THREAD = "compact_your_thread"
-    """The gateway is to have Codex compact the thread that it owns (ENGINE.md §9, row 17)."""
+    """The gateway is to have Codex compact the thread that it owns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """One signal. `id` grows, `at` is in milliseconds since 1970 (UTC). `quiet` says that the
-    user need not be told: progress, while `progress_notices` is off."""
+    """One signal. `id` grows, `at` is in milliseconds since 1970 (UTC). `quiet` marks progress that
+    need not be shown to the user, while `progress_notices` is off."""
 
     id: int
     owner: str
@@ -62,16 +62,16 @@ def emit(
     *,
     quiet: bool,
 ) -> Signal:
-    """Store a signal of a session with the rest of the transaction.
+    """Store a signal of a session in the caller's transaction.
 
     The caller holds the session's row. Signals of one owner become visible in the order of their
-    ids, so whoever emits one waits for transactions that have emitted another: do it late.
+    ids, so this waits for transactions that have emitted another one: call it late.
     """
     owner, session_id = connection.execute(
         select(Session.owner, Session.id).where(Session.key == key)
     ).one()
     if database.dialect == "postgresql":
-        # Until the commit: somebody who has seen an id must not see a lower one appear later.
+        # Until the commit: a reader that has seen an id must not see a lower one appear later.
         turn = func.hashtext(literal(owner, EscapedText()))
         connection.execute(select(func.pg_advisory_xact_lock(_EMITTING, turn)))
     stored = connection.execute(
@@ -101,8 +101,8 @@ def read(
 ) -> list[Signal]:
     """Return the owner's signals with an id above `after`, oldest first, of one session or of all.
 
-    At most `limit`: the oldest ones, or the `last` ones. The `quiet` ones are left out unless
-    asked for, and so are kinds of a newer version.
+    At most `limit`: the oldest ones, or the `last` ones. `quiet` ones are left out unless
+    requested, and so are kinds of a newer version.
     """
     query = (
         select(
@@ -162,7 +162,7 @@ def to_json(signal: Signal) -> str:
 
 
 def from_json(text: str | bytes) -> Signal:
-    """Read a pushed signal. Raises `ValueError` for what is none, or of a kind not known here."""
+    """Read a pushed signal. Raises `ValueError` for other text and for unknown kinds."""
     try:
         found = json.loads(text)
         return Signal(

@@ -39,14 +39,14 @@ def escape(text: str) -> str:
 
 
 def unescape(text: str) -> str:
-    """Give back what `escape` was given."""
+    """Return the text that `escape` was given."""
     if _MARK not in text:
         return text
     return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
 
 
 class EscapedText(TypeDecorator[str]):
-    """TEXT that holds any Python string."""
+    """A TEXT column for any Python string."""
 
     impl = Text
     cache_ok = True
@@ -79,7 +79,7 @@ class ListOf(TypeDecorator[Iterable[Any]]):
 def among(
     column: ColumnElement[Any], name: str, dialect: str, item: type[BigInteger | Text] = BigInteger
 ) -> ColumnElement[bool]:
-    """Return whether `column` is an item of the list that the parameter `name` gives."""
+    """Return whether `column` is an item of the list in the parameter `name`."""
     given = bindparam(name, type_=ListOf(item))
     if dialect == "postgresql":
         return column == func.any(given)
@@ -87,7 +87,7 @@ def among(
 
 
 def rows_given(dialect: str, **items: type[BigInteger | Text]) -> FromClause:
-    """Return rows of which a parameter each gives the column of its name, lists of one length."""
+    """Return rows whose columns come from one list parameter each, all of one length."""
     lists = {name: bindparam(name, type_=ListOf(item)) for name, item in items.items()}
     if dialect == "postgresql":
         columns = [column(name, item()) for name, item in items.items()]

@@ -1,4 +1,4 @@
-"""Places in a session up to which something was done."""
+"""Cursors: places in a session up to which something was done."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ class CursorName(StrEnum):
     MICRO = "micro"
     """Position of the first message that micro-compaction has not absorbed."""
     TURNS = "turns"
-    """Number of the last closed turn about which it was decided what is due."""
+    """Number of the last closed turn for which it was decided what is due."""
     REPORTS = "reports"
     """Number of the last event whose usage report was read."""
 
 
 def read(connection: Connection, key: int, name: CursorName) -> int:
-    """Return where the cursor stands; 0 before it was ever moved."""
+    """Return the cursor's position; 0 before it was ever moved."""
     return read_all(connection, key)[name]
 
 
 def read_all(connection: Connection, key: int) -> dict[CursorName, int]:
-    """Return where each cursor of a session stands; 0 for one that was never moved."""
+    """Return the position of each cursor of a session; 0 for one that was never moved."""
     return read_many(connection, [key])[key]
 
 

@@ -1,4 +1,4 @@
-"""What gateways told, once each."""
+"""Events that gateways report, stored once each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from storage.conversations.cursors import CursorName
 from storage.models import REPORTED, Cursor, Session, TurnEvent, table_of
 from storage.types import among
 
-# Into the table, not the mapped class: it is built once and takes no detour.
+# Into the table, not the mapped class: it is built once and has less overhead.
 _INSERT = insert(table_of(TurnEvent))
 _NEWEST_REPORT = (
     select(TurnEvent.id, TurnEvent.usage, TurnEvent.revision, TurnEvent.view_tokens)
@@ -40,7 +40,7 @@ class EventRecord:
 
 
 def find(connection: Connection, key: int, event_id: str) -> EventRecord | None:
-    """Return the event of that id in the session."""
+    """Return the session's event with this id."""
     row = connection.execute(
         select(
             TurnEvent.digest,
@@ -55,8 +55,8 @@ def find(connection: Connection, key: int, event_id: str) -> EventRecord | None:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A stored usage report (JSON) with the number of its event, the session's revision when it
-    came, and our estimate of the view that was sent, in tokens."""
+    """A stored usage report (JSON) with the number of its event, the session's revision at that
+    time, and our estimate of the view that was sent, in tokens."""
 
     id: int
     usage: str
@@ -92,7 +92,7 @@ def _unread_reports(dialect: str) -> Any:
     read = (
         select(at.position)
         .where(at.session_key == sessions.c.key, at.name == CursorName.REPORTS)
-        # Two levels up, which is not looked for by itself.
+        # SQLAlchemy would not correlate it by itself, two levels up.
         .correlate(sessions)
         .scalar_subquery()
     )
@@ -133,7 +133,7 @@ def record(
 ) -> None:
     """Store an event; `view_tokens` is our estimate of the view that the usage is of.
 
-    The driver's IntegrityError tells that its id was used before.
+    The driver's IntegrityError means that its id was used before.
     """
     connection.execute(
         _INSERT,

@@ -1,4 +1,4 @@
-"""Sessions that came from elsewhere: how far each was read there, and what it is counted as."""
+"""Imported sessions: how far each was read at its source, and its counters."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _I = ImportedSession
 
 @dataclass(frozen=True, slots=True)
 class ImportRecord:
-    """What is known of an imported session. `rows` originals of the source were stored, the last
-    of them with the number `last_row` there; `digest` stands for them and their order."""
+    """The record of an imported session. `rows` originals of the source were stored, the last of
+    them with the number `last_row` there; `digest` stands for them and their order."""
 
     session_key: int
     origin: str
@@ -27,7 +27,7 @@ class ImportRecord:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a session is counted as after an import: times in milliseconds since 1970 (UTC)."""
+    """The counters of a session after an import; times in milliseconds since 1970 (UTC)."""
 
     next_position: int
     turns: int
@@ -49,7 +49,7 @@ def find(connection: Connection, key: int) -> ImportRecord | None:
 
 
 def note(connection: Connection, database: Database, record: ImportRecord) -> None:
-    """Note how far a session was read. The caller holds its row."""
+    """Record how far a session was read. The caller holds its row."""
     values = {"rows": record.rows, "last_row": record.last_row, "digest": record.digest}
     connection.execute(
         insert_into(connection, _I)
@@ -66,9 +66,9 @@ def note(connection: Connection, database: Database, record: ImportRecord) -> No
 
 
 def set_figures(connection: Connection, key: int, figures: Figures) -> None:
-    """Count an imported session, whose rows are stored.
+    """Set the counters of an imported session, whose rows are stored.
 
-    Nothing of it is due by itself: no turn waits for a decision, and it does not count as one that
+    This makes nothing due: no turn waits for a decision, and the session does not count as one that
     has just become idle.
     """
     connection.execute(

@@ -81,7 +81,7 @@ _VISIBLE = or_(_M.active == 1, _M.compacted == 1)
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A message that is to be stored, with what the rules say of it."""
+    """A message to be stored, with its size and its classification."""
 
     message: ChatMessage
     tokens: int
@@ -94,7 +94,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How many rows and how many tokens."""
+    """A number of rows and of tokens."""
 
     messages: int
     tokens: int
@@ -158,21 +158,21 @@ def insert_marker(
 
 @cache
 def _insert_marker(dialect: str, offset_ms: int) -> Any:
-    """Build the statement of `insert_marker` once: every pass runs it. Nobody needs its id."""
+    """Build the statement of `insert_marker` once: every pass runs it. It returns no id."""
     names = ("session_key", "position", "kind", "tokens", "summary_id")
     values: dict[str, Any] = {name: bindparam(name) for name in names}
     return _INSERT.values(**values, created_at=clock(dialect, offset_ms)).inline()
 
 
 def read_view(connection: Connection, key: int) -> list[Row]:
-    """Return the live view, whole, in view order. It alone shows the short form of pruned rows;
-    every other function gives their originals (ENGINE.md §2)."""
+    """Return the whole live view, in view order. Only this function shows the short form of pruned
+    rows; every other one returns their originals."""
     query = _whole(key).where(sql("messages." + LIVE))
     return [_row(found, short=True) for found in connection.execute(query).mappings()]
 
 
 def read_outline(connection: Connection, key: int) -> list[Row]:
-    """Return outlines of the live view, whole, in view order."""
+    """Return outlines of the whole live view, in view order."""
     query = select(*OUTLINE).where(_M.session_key == key, sql(LIVE))
     return outlines(connection.execute(query.order_by(_M.position, MARKER_LAST)))
 
@@ -240,7 +240,7 @@ def agent_rows(
     connection: Connection, key: int, *, start: int, before: int, limit: int
 ) -> list[Row]:
     """Return outlines of the first `limit` live rows from `start` on and before position `before`
-    that neither a person nor the system wrote. The rows of people between them are not read."""
+    that neither a person nor the system wrote. The rows between them are not read."""
     where = {"key": key, "start": start, "before": before, "limit": limit}
     return outlines(connection.execute(_AGENT_ROWS, where))
 
@@ -256,7 +256,7 @@ def live_calls_before(connection: Connection, key: int, position: int) -> frozen
 
 
 def newest_request(connection: Connection, key: int, *, before: int | None = None) -> int | None:
-    """Position of the newest live request, or of the newest before position `before`."""
+    """Return the position of the newest live request, or of the newest before `before`."""
     if before is None:
         return connection.execute(_NEWEST_REQUEST, {"key": key}).scalar_one_or_none()
     found = connection.execute(_REQUEST_BEFORE, {"key": key, "before": before})
@@ -286,7 +286,7 @@ def starts_turn(connection: Connection, key: int, position: int) -> bool:
 
 
 def archive(connection: Connection, ids: Sequence[int], *, summary_id: int) -> int:
-    """Take live rows out of the view, absorbed by a summary; gives how many were still live."""
+    """Archive live rows that a summary absorbed; return how many were still live."""
     if not ids:
         return 0
     found = {"ids": ids, "absorber": summary_id}
@@ -302,8 +302,8 @@ def archive_between(
     kept: Sequence[int],
     summary_id: int,
 ) -> int:
-    """Take every live message from position `first` to `last` out of the view but those at `kept`,
-    absorbed by a summary; gives how many that were. Markers stay."""
+    """Archive the live messages from position `first` to `last` except those at `kept`, absorbed by
+    a summary; return how many. Markers stay."""
     return connection.execute(
         update(table_of(_M))
         .where(
@@ -318,7 +318,7 @@ def archive_between(
 
 
 def restore(connection: Connection, summary_id: int) -> Amount:
-    """Bring back into the view what a summary absorbed, the markers that it replaced included."""
+    """Bring back into the view what a summary absorbed, including the markers it replaced."""
     found = connection.execute(
         update(_M)
         .where(_M.absorbed_by == summary_id)
@@ -344,7 +344,7 @@ def withdraw_marker(connection: Connection, key: int, summary_id: int) -> Amount
 def change_marker(
     connection: Connection, key: int, *, shows: int, summary_id: int, tokens: int
 ) -> int:
-    """Let the live marker of summary `shows` show `summary_id` in its place; gives rows hit."""
+    """Let the live marker of summary `shows` show `summary_id` instead; return the rows changed."""
     return connection.execute(
         update(_M)
         .where(_M.session_key == key, sql(LIVE_MARKER), _M.summary_id == shows)
@@ -355,7 +355,7 @@ def change_marker(
 def rewind(connection: Connection, key: int, *, cut: int) -> tuple[Amount, int]:
     """Mark every row from position `cut` on as rewound.
 
-    Gives what left the live view and how many rows were marked, archived ones included.
+    Returns what left the live view and how many rows were marked, archived ones included.
     """
     behind = (_M.session_key == key, _M.position >= cut)
     tokens = (

@@ -1,7 +1,7 @@
-"""What a decision about a micro pass reads: the state of its session, and the rows that matter.
+"""Reads for the decision about a micro pass: the state of its session, and the relevant rows.
 
-Both are one statement each. What they read depends on what is not absorbed yet and on the size of
-the tail, not on the length of the session.
+Both are one statement each. Their cost depends on what is not absorbed yet and on the size of the
+tail, not on the length of the session.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ from storage.types import unescape
 
 @dataclass(frozen=True, slots=True)
 class MicroState:
-    """A session with its guards and the cursor `micro`; `has_answers` says whether some may be kept
-    for it."""
+    """A session with its guards and the cursor `micro`; `has_answers` is False where no answer is
+    stored for it."""
 
     session: SessionRecord
     cursor: int
@@ -60,7 +60,7 @@ class MicroState:
 
 
 def read_state(connection: Connection, database: Database, key: int) -> MicroState:
-    """Return what every pass begins with. Raises `SessionNotFound`."""
+    """Return the state that every pass begins with. Raises `SessionNotFound`."""
     statement = _state(database.dialect, database.offset_ms)
     rows = connection.execute(statement, {"key": key}).all()
     if not rows:
@@ -106,7 +106,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a pass looks at of a live view, read in one snapshot with `connection`.
+    """The parts of a live view that a pass needs, read in one snapshot with `connection`.
 
     `markers` have their summaries; all other rows are outlines, in view order. `head` is a
     beginning of the view, `ahead` one of the rows from the cursor on, and `end` its last rows.
@@ -132,7 +132,7 @@ class View:
     def newest_request(self, *, before: int | None = None) -> int | None:
         """Return the position of the newest request, or of the newest before position `before`.
 
-        Asks the database only where the request is older than the rows that were read.
+        Queries the database only where the request is older than the rows that were read.
         """
         known, ahead = self.end.rows, self.ahead
         if before is not None:

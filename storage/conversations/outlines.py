@@ -1,4 +1,4 @@
-"""Rows of a conversation without their text, which is most of what a decision looks at."""
+"""Rows of a conversation without their text, enough for most decisions."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _M = Message
 MARKER_LAST: ColumnElement[int] = literal_column(
     "CASE WHEN messages.kind = 'message' THEN 0 ELSE 1 END"
 )
-"""What sorts a marker behind the row at its position."""
+"""Sorts a marker after the row at its position."""
 
-# As the driver gives it: outlines are read by the hundred, and a type that looks at each value
-# takes longer than the database.
+# Untyped: outlines are read by the hundred, and a type that processes each value takes longer than
+# the database.
 OUTLINE = (
     _M.id,
     _M.position,
@@ -45,8 +45,8 @@ _IDS_REMEMBERED = 4096
 
 
 def outlines(found: Iterable[Any]) -> list[Row]:
-    """Return the rows whose columns `OUTLINE` were read: by the thousand for a batch pass, so
-    without detours."""
+    """Return the rows whose columns `OUTLINE` were read. A batch pass reads thousands, hence the
+    plain loop."""
     return [
         Row(
             id=id_,
@@ -77,6 +77,5 @@ def outlines(found: Iterable[Any]) -> list[Row]:
 
 @lru_cache(maxsize=_IDS_REMEMBERED)
 def ids_of(text: str) -> tuple[str, ...]:
-    """Return the ids that a column of ids holds. Remembered: a job reads its newest rows several
-    times."""
+    """Return the ids in a column of ids. Cached: a job reads its newest rows several times."""
     return tuple(json.loads(unescape(text)))

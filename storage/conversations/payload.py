@@ -1,8 +1,8 @@
-"""How a chat dict is laid out in a row, and how it comes back unchanged, key order included.
+"""The layout of a chat dict in a row, which restores it unchanged, key order included.
 
-Text content has a column of its own, for search and for reading by eye. Everything else stands in
+Text content has a column of its own, for search and for reading by eye. Everything else is in
 `fields`: the message's JSON with null in the place of that text. A message of nothing but a role
-and text, the commonest, needs no `fields`.
+and text, the most frequent, needs no `fields`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def split(message: Message) -> tuple[str | None, str | None]:
 
 
 def join(role: str | None, content: str | None, fields: str | None) -> dict[str, Any]:
-    """Give back the message that `split` laid out."""
+    """Return the message that `split` laid out."""
     if fields is None:
         return {"role": role, "content": content}
     message: dict[str, Any] = json.loads(fields)
@@ -39,7 +39,7 @@ def dump(message: Message) -> str:
 
 
 def load(text: str) -> dict[str, Any]:
-    """Give back the message that `dump` wrote."""
+    """Return the message that `dump` wrote."""
     message: dict[str, Any] = json.loads(text)
     return message
 

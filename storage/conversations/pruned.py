@@ -1,7 +1,7 @@
-"""Short forms of old tool output, kept beside the originals (ENGINE.md §§2, 8).
+"""Short forms of old tool output, kept beside the originals; see docs/explanation/pruning.md.
 
-A row that has one is shown by it; `tokens` is then what the short form takes. The caller of every
-function that writes holds the session's row.
+A row with a short form is shown by it; `tokens` is then the size of the short form. The caller of
+every function that writes holds the session's row.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _SESSIONS = table_of(Session)
 
 @dataclass(frozen=True, slots=True)
 class ShortForm:
-    """What a row is shown as from now on. `tokens` is what that takes, `spared` what it saves;
-    `same_as` is the position of the later output that it points at, if it does."""
+    """The short form of a row. `tokens` is its size, `spared` what it saves; `same_as` is the
+    position of the later output that it points at, if it does."""
 
     position: int
     message: ChatMessage
@@ -39,7 +39,7 @@ class ShortForm:
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """A message as it was stored, and whose it is. `pruned` says that the view shows it short."""
+    """A message as it was stored, and its session. `pruned` says that the view shows it short."""
 
     session_id: str
     position: int
@@ -48,7 +48,7 @@ class Original:
 
 
 def shorten(connection: Connection, key: int, forms: Sequence[ShortForm]) -> int:
-    """Let live messages be shown by their short forms; gives how many still had none."""
+    """Show live messages by their short forms; return how many had none before."""
     if not forms:
         return 0
     return connection.execute(
@@ -68,14 +68,14 @@ def shorten(connection: Connection, key: int, forms: Sequence[ShortForm]) -> int
 
 
 def restore(connection: Connection, key: int) -> Amount:
-    """Show every row of a session in full again; gives how many live ones that were, and the
-    tokens that came back into the view with them."""
+    """Show every row of a session in full again; return how many live ones that were, and the
+    tokens that this adds to the view."""
     return _restore(connection, _M.session_key == key)
 
 
 def restore_for_rewind(connection: Connection, key: int, *, cut: int) -> Amount:
-    """Show in full again what stands at or behind position `cut`, and what points there; amounts as
-    `restore`."""
+    """Show in full again what is at or after position `cut`, and what points there; return amounts
+    as `restore` does."""
     return _restore(connection, _M.session_key == key, or_(_M.position >= cut, _M.same_as >= cut))
 
 
@@ -133,7 +133,7 @@ def _shorten() -> Any:
 
 
 def _restore(connection: Connection, *which: Any) -> Amount:
-    # What was spared stays noted: RETURNING gives values as they are afterwards.
+    # The row keeps what was spared: RETURNING yields values as they are afterwards.
     found = connection.execute(
         update(_MESSAGES)
         .where(*which, sql(PRUNED))

@@ -1,4 +1,4 @@
-"""One row of a conversation, as storage gives it and the rules of `workers` take it."""
+"""One row of a conversation, as storage returns it and the rules of `workers` take it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Message: TypeAlias = Mapping[str, Any]
 
 
 class Kind(StrEnum):
-    """What a row is. Markers have no role of their own (ENGINE.md §2)."""
+    """The kind of a row. Markers have no role of their own."""
 
     MESSAGE = "message"
     MICRO = "micro"
@@ -24,7 +24,7 @@ class Kind(StrEnum):
 
 
 class Origin(StrEnum):
-    """Who wrote a user-role row (ENGINE.md §1); other roles carry none."""
+    """The author of a user-role row; other roles have none."""
 
     PERSON = "person"
     RUNTIME = "runtime"
@@ -42,10 +42,9 @@ class Row:
     `position` counts from 0 within the session and is never used twice; a marker shares the
     position of the last row it covers and comes after it. `tokens` is the estimate made when the
     row was stored, or of its short form where it is `pruned`; for a marker it includes the marker's
-    frame. `calls` are the ids of the tool
-    calls that the row makes, `answers` the ids that it answers. `opens_turn` says that it is a
-    real user message. `summary` is the text of the summary that a marker shows, `verbatim` the
-    covered user messages that it shows behind it.
+    frame. `calls` are the ids of the tool calls that the row makes, `answers` the ids that it
+    answers. `opens_turn` says that it is a real user message. `summary` is the text of the summary
+    that a marker shows, `verbatim` the covered user messages that it shows after it.
     """
 
     position: int
@@ -70,7 +69,7 @@ class Row:
 
     @property
     def shown(self) -> str:
-        """What a marker shows: its summary, and the covered user messages behind it."""
+        """The text that a marker shows: its summary, and the covered user messages after it."""
         return "\n\n".join(filter(None, (self.summary or "", self.verbatim)))
 
     @property

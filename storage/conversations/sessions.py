@@ -1,4 +1,4 @@
-"""Sessions: who they belong to, what they are for, and their counters."""
+"""Sessions: their owners, their models and their counters."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from storage.types import among, rows_given
 
 _S = Session
 _SESSIONS = table_of(Session)
-# Without what scans keep there for themselves.
+# Without the columns that only scans use.
 COLUMNS: tuple[Any, ...] = tuple(
     column
     for column in Session.__table__.columns
@@ -62,14 +62,14 @@ def _micro_cursor() -> ColumnElement[int]:
 
 
 RECOUNTED = _live_tokens_of(table_of(Message).c.position >= _micro_cursor())
-"""What `unabsorbed_tokens` must be, by the rows themselves. Reads all live ones from the cursor on,
-so what a turn or a micro pass changes is counted by its difference instead."""
+"""The true value of `unabsorbed_tokens`. Reads all live rows from the cursor on, so a turn or a
+micro pass applies its difference instead."""
 
 _PASSED = _live_tokens_of(
     table_of(Message).c.position >= bindparam("cursor_from", type_=BigInteger),
     table_of(Message).c.position < bindparam("cursor_to", type_=BigInteger),
 )
-"""What stays live between two places of the cursor."""
+"""What stays live between two positions of the cursor."""
 
 _UNCHECKED = 0
 _CHANGE = {
@@ -109,13 +109,13 @@ _COUNT_SKIPPED = (
 class SessionRecord:
     """A stored session. Times are milliseconds since 1970 (UTC); tokens are estimates.
 
-    `declared_window` is a smaller window that the provider told of in an error, `managed_by` who
-    else compacts the conversation (`codex`, `openai`), `calibration` JSON of how estimates relate
-    to what the provider counts (see docs/explanation/tokens.md).
+    `declared_window` is a smaller window that the provider reported in an error, `managed_by` who
+    else compacts the conversation (`codex`, `openai`), `calibration` JSON of the relation between
+    estimates and the provider's counts (see docs/explanation/tokens.md).
 
     `unabsorbed_tokens` are those of the live messages from the cursor `micro` on, markers left out.
     `checked_tokens` is what they came to when the rows were last read and held nothing for a micro
-    pass; 0 where the view is new or has changed since in another way than by growth, None behind a
+    pass; 0 if the view is new or has changed since in another way than by growth, None after a
     pass that left less than another one needs.
     """
 
@@ -167,7 +167,7 @@ def create(
 
 
 def find(connection: Connection, *, owner: str, session_id: str) -> SessionRecord | None:
-    """Return the owner's session of that id."""
+    """Return the owner's session with this id."""
     return _first(connection, select(*COLUMNS).where(_S.owner == owner, _S.id == session_id))
 
 
@@ -194,12 +194,12 @@ def has_title(connection: Connection, *, owner: str, title: str) -> bool:
 
 
 def fetch(connection: Connection, key: int) -> SessionRecord:
-    """Return the session of that key. Raises `SessionNotFound`."""
+    """Return the session with this key. Raises `SessionNotFound`."""
     return _the_one(key, connection.execute(_FETCH, {"key": key}))
 
 
 def lock(connection: Connection, key: int) -> SessionRecord:
-    """Take the session's row for this transaction and give what it holds.
+    """Lock the session's row for this transaction and return it.
 
     Every transaction that writes for a session starts here or with a statement that updates this
     row, so two of them never wait for each other crosswise. Raises `SessionNotFound`.
@@ -208,8 +208,8 @@ def lock(connection: Connection, key: int) -> SessionRecord:
 
 
 def lock_many(connection: Connection, keys: Sequence[int]) -> dict[int, SessionRecord]:
-    """Return the same with several sessions that exist, by key. They are taken in the order of
-    keys, as everybody must who takes more than one."""
+    """Return the same with several sessions that exist, by key. They are locked in the order of
+    keys, as everywhere where more than one is."""
     rows = connection.execute(_of_many(connection.dialect.name, lock=True), {"keys": keys})
     return {row.key: record_of(row) for row in rows}
 
@@ -217,8 +217,8 @@ def lock_many(connection: Connection, keys: Sequence[int]) -> dict[int, SessionR
 def note_decided(
     connection: Connection, turns: Mapping[int, int], checked: Mapping[int, int | None]
 ) -> None:
-    """Note by key up to which turn it was decided what a session's turns make due, and its
-    `checked_tokens` where its rows were read and held nothing. The caller holds their rows."""
+    """Record by key up to which turn it is decided what a session's turns make due, and its
+    `checked_tokens` where its rows were read and had nothing. The caller holds their rows."""
     if not turns:
         return
     connection.execute(
@@ -301,8 +301,8 @@ def count_appended(
 ) -> SessionRecord | None:
     """Count appended rows in and reserve their positions; None when there is no such session.
 
-    `reported` says that usage came with them, which has to be decided about even if no turn is
-    closed. The positions are the `rows` ones that end before the record's `next_position`.
+    `reported` says that usage came with them, which needs a decision even if no turn is closed. The
+    positions are the `rows` ones that end before the record's `next_position`.
     """
     found = connection.execute(
         _count_appended(database.dialect, database.offset_ms),
@@ -334,7 +334,7 @@ def _count_appended(dialect: str, offset_ms: int) -> Any:
             unabsorbed_tokens=_SESSIONS.c.unabsorbed_tokens + estimated,
             turns=_SESSIONS.c.turns + bindparam("closed", type_=BigInteger),
             turn_open=bindparam("open"),
-            # A session of an older version joins with this turn.
+            # A session of an older version is decided from this turn on.
             decided_turns=func.coalesce(_SESSIONS.c.decided_turns, _SESSIONS.c.turns)
             - bindparam("reported", type_=BigInteger),
             active_at=clock(dialect, offset_ms),
@@ -385,7 +385,7 @@ def count_micro_pass(
 
 
 def count_skipped(connection: Connection, key: int, *, cursor_from: int, cursor_to: int) -> None:
-    """Count in that the cursor `micro` has moved over rows which stay live."""
+    """Count in that the cursor `micro` has moved over rows that stay live."""
     moved = {"session": key, "cursor_from": cursor_from, "cursor_to": cursor_to}
     connection.execute(_COUNT_SKIPPED, moved)
 
@@ -414,8 +414,8 @@ def set_model(
     context_window: int | None,
     reserved_output: int,
 ) -> SessionRecord:
-    """Change model and window. Where something changed, the revision grows (F159), and what was
-    learned of the old one is dropped (ENGINE.md §3)."""
+    """Change model and window. Where something changed, the revision grows, and what was learned of
+    the old one is dropped."""
     same = (
         (_S.model == model)
         & (_S.context_window.is_not_distinct_from(context_window))
@@ -438,7 +438,7 @@ def set_model(
 
 
 def declare_window(connection: Connection, key: int, window: int) -> SessionRecord:
-    """Note that the provider takes no more than `window` tokens; never raises what is known.
+    """Record that the provider takes no more than `window` tokens; never raises a known window.
 
     The revision grows where that changed something.
     """
@@ -456,17 +456,17 @@ def declare_window(connection: Connection, key: int, window: int) -> SessionReco
 
 
 def set_managed_by(connection: Connection, key: int, managed_by: str | None) -> SessionRecord:
-    """Note who else compacts the conversation; None is nobody."""
+    """Record who else compacts the conversation; None for no one."""
     return _changed(connection, key, {"managed_by": managed_by})
 
 
 def calibrate(connection: Connection, key: int, calibration: str) -> None:
-    """Keep how estimates relate to what the provider counts, as JSON."""
+    """Store the relation between estimates and the provider's counts, as JSON."""
     connection.execute(update(_S).where(_S.key == key).values(calibration=calibration))
 
 
 def note_checked(connection: Connection, key: int, tokens: int) -> None:
-    """Note that the session's rows held nothing for a micro pass at so many unabsorbed tokens."""
+    """Record that the session's rows had nothing for a micro pass at so many unabsorbed tokens."""
     connection.execute(update(_S).where(_S.key == key).values(checked_tokens=tokens))
 
 
@@ -476,12 +476,12 @@ def close(connection: Connection, database: Database, key: int) -> SessionRecord
 
 
 def reopen(connection: Connection, key: int) -> SessionRecord:
-    """Take the end mark away."""
+    """Remove the end mark."""
     return _changed(connection, key, {"ended_at": None})
 
 
 def keep_prompt(connection: Connection, key: int, prompt: str) -> None:
-    """Keep `prompt` as the session's system prompt unless it has one already."""
+    """Store `prompt` as the session's system prompt unless it has one already."""
     connection.execute(
         insert_into(connection, SystemPrompt)
         .values(session_key=key, prompt=prompt)

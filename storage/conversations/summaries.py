@@ -16,21 +16,21 @@ from storage.models import Message, Summary, table_of
 
 
 class SummaryKind(StrEnum):
-    """How a summary came about (ARCHITECTURE.md, *Tables*)."""
+    """The origin of a summary."""
 
     MICRO = "micro"
     DEFRAG = "defrag"
     BATCH = "batch"
     PLACEHOLDER = "placeholder"
-    """Made without a model, to be replaced by a real one (ENGINE.md §10)."""
+    """Made without a model, to be replaced by a real one; see docs/explanation/failures.md."""
     PLACEHOLDER_REPLACED = "placeholder_replaced"
     """The real one, in the place of a placeholder."""
     RESET = "reset"
-    """The last good summary, kept when everything else was archived (ENGINE.md §10)."""
+    """The last good summary, kept when everything else was archived."""
 
     @property
     def in_place(self) -> bool:
-        """Whether it only took another summary's place: it absorbed no row of its own."""
+        """Whether it only replaced another summary: it absorbed no row of its own."""
         return self in (SummaryKind.DEFRAG, SummaryKind.PLACEHOLDER_REPLACED)
 
     @property
@@ -51,7 +51,7 @@ class SummaryStatus(StrEnum):
 class SummaryRecord:
     """One version. Positions are of the first and the last row that it covers; `tokens` is the
     size of the marker that shows it, frame included. `verbatim` is the section of covered user
-    messages word for word, which the marker shows behind `text` (ENGINE.md §6.5)."""
+    messages word for word, which the marker shows after `text`."""
 
     id: int
     kind: SummaryKind
@@ -65,7 +65,7 @@ class SummaryRecord:
     verbatim: str
 
 
-# Statements for the table, not the mapped class, which takes detours.
+# Statements for the table, not the mapped class, which has more overhead.
 _SUMMARIES = table_of(Summary)
 _GIVEN = (
     "session_key",
@@ -115,7 +115,7 @@ def insert_summary(
     model: str,
     verbatim: str = "",
 ) -> int:
-    """Store a live summary and give its id."""
+    """Store a live summary and return its id."""
     summary_id: int = connection.execute(
         _insert_summary(database.dialect, database.offset_ms),
         {
@@ -147,7 +147,7 @@ def _insert_summary(dialect: str, offset_ms: int) -> Any:
 
 
 def fetch(connection: Connection, summary_id: int) -> SummaryRecord:
-    """Return the summary of that id."""
+    """Return the summary with this id."""
     row = connection.execute(select(*_RECORD).where(Summary.id == summary_id)).mappings().one()
     return _record(row)
 
@@ -178,8 +178,8 @@ def all_live(connection: Connection, key: int) -> list[SummaryRecord]:
 
 
 def set_status(connection: Connection, ids: Sequence[int], status: SummaryStatus) -> None:
-    """Change what `ids` are."""
-    # One by one: they are few, mostly one, and for a list PostgreSQL keeps planning anew.
+    """Set the status of the summaries `ids`."""
+    # One by one: they are few, mostly one, and for a list PostgreSQL plans anew each time.
     for summary_id in ids:
         connection.execute(_SET_STATUS, {"summary": summary_id, "became": status})
 

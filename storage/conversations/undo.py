@@ -1,4 +1,4 @@
-"""Taking back: the last compaction, or the last turns (ENGINE.md §2).
+"""Undo the last compaction, or rewind the last turns.
 
 Both only follow the links that compactions left: every archived row names the summary that
 absorbed it, every summary the one it replaced and the cursor before it.
@@ -20,7 +20,7 @@ from storage.guards import GuardName
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """A compaction that was taken back: what it was, and how many rows came back."""
+    """A compaction that was undone: its summary, and how many rows were restored."""
 
     summary_id: int
     kind: SummaryKind
@@ -29,7 +29,7 @@ class Undone:
 
 @dataclass(frozen=True, slots=True)
 class Rewound:
-    """Turns that were taken back: everything from position `cut` on.
+    """Turns that were rewound: everything from position `cut` on.
 
     `rows` were marked as rewound; `summaries_undone` reached past the cut.
     """
@@ -40,7 +40,7 @@ class Rewound:
 
 
 def undo_newest(connection: Connection, database: Database, key: int) -> Undone | None:
-    """Take back the newest compaction that is shown; None when there is none.
+    """Undo the newest compaction that is shown; None when there is none.
 
     The caller holds the session's row. Automatic passes then wait for the next turn.
     """
@@ -54,7 +54,7 @@ def undo_newest(connection: Connection, database: Database, key: int) -> Undone 
 
 
 def rewind_to(connection: Connection, key: int, cut: int) -> Rewound:
-    """Take back everything from position `cut` on, which is where a turn starts.
+    """Rewind everything from position `cut` on, which is where a turn starts.
 
     The caller holds the session's row. First every summary that reaches past the cut is undone,
     newest first, so that what it covers before the cut is live again.
@@ -65,7 +65,7 @@ def rewind_to(connection: Connection, key: int, cut: int) -> Rewound:
     ):
         _take_back(connection, key, newest)
         undone += 1
-    # What pointed at an output behind the cut shows its own again.
+    # What pointed at an output after the cut is shown in full again.
     back = pruned.restore_for_rewind(connection, key, cut=cut)
     left, marked = messages.rewind(connection, key, cut=cut)
     if cursors.read(connection, key, CursorName.MICRO) > cut:

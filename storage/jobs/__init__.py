@@ -1,17 +1,22 @@
-"""The jobs table: due, claim, renew, finish, release, bury, ring (ARCHITECTURE.md, *Jobs*).
+"""The jobs table: enqueue, notify, claim, renew, finish, release and dead-letter.
 
 States: `due` waits for `run_at` and a worker; `running` is held by a worker until its lease ends;
 `done` and `dead` are closed. Of open (due or running) jobs there is at most one per session and
-kind, of running ones at most one per session. The fence grows at every claim; every statement
-here that writes for a holder carries it.
+kind, of running ones at most one per session. The fence grows at every claim, and every statement
+here that writes for a lease owner carries it; see docs/explanation/leases.md.
 
 | module | does |
 |---|---|
-| `opening` | make work due, withdraw it |
-| `ringing` | find what to ring for |
-| `choosing` | tell whose turn it is in a queue |
-| `claiming` | take a job, or take it away from a holder |
-| `holding` | what its holder may write |
+| `terms` | defines kinds, states and the values handed to callers |
+| `enqueueing` | enqueues work and withdraws it |
+| `notifying` | finds jobs to notify workers of |
+| `queue_states` | pauses queues, remembers the owner served last |
+| `choosing` | chooses among the owners of a queue |
+| `claiming` | takes a job, or takes it away from its lease owner |
+| `holding` | writes for the lease owner: renew, finish, release, dead-letter |
+| `backlog` | counts the work that waits |
+| `job_records` | shows stored jobs |
+| `dead_jobs` | lists, retries and drops jobs that were given up |
 """
 
 from __future__ import annotations

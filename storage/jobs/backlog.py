@@ -1,4 +1,4 @@
-"""How much work waits in the jobs table, and for how long."""
+"""The backlog: how much work waits in the jobs table, and for how long."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from storage.models import DEAD_JOB, OPEN_JOB, RUNNING_JOB, Job
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """Counts of jobs: `due` could be worked now, `waiting` have a later time, `running` are held
-    by workers, `dead` were given up. `oldest_ms` is how long the oldest due one has been due."""
+    """Counts of jobs: `due` can be claimed now, `waiting` have a later time, `running` are under a
+    lease, `dead` were given up. `oldest_ms` is how long the oldest due one has been due."""
 
     due: int = 0
     waiting: int = 0
@@ -27,7 +27,7 @@ class Backlog:
 
 def by_queue(connection: Connection, database: Database) -> dict[str, Backlog]:
     """Count the jobs that are not done in each queue that has any; ages are by the database's
-    clock. Takes as long as there are such jobs, however many are done."""
+    clock. The cost depends on such jobs only, however many are done."""
     now = database.now()
     due = (Job.state == JobState.DUE) & (Job.run_at <= now)
     waiting = (Job.state == JobState.DUE) & (Job.run_at > now)
@@ -76,6 +76,6 @@ def together(backlogs: Iterable[Backlog]) -> Backlog:
 
 
 def running(connection: Connection) -> int:
-    """Return how many jobs workers hold, those included whose lease has ended."""
+    """Return how many jobs are running, including those whose lease has ended."""
     found = connection.execute(select(func.count()).select_from(Job).where(sql(RUNNING_JOB)))
     return int(found.scalar_one())

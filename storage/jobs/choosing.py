@@ -1,7 +1,7 @@
-"""Whose turn it is in a queue, so that nobody's many jobs keep others waiting.
+"""Fair scheduling over the owners of a queue: many jobs of one owner do not delay the others.
 
-Only jobs that were rung for count: those can be claimed now, so that neither the jobs that wait
-for their time nor how many are due makes a look longer.
+Only notified jobs count: those can be claimed now, so neither the jobs that wait for their time nor
+the number of due ones makes a choice more expensive.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from storage.models import NOTIFIED_JOB, RUNNING_JOB, Job
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A job that could be claimed now. `owner` is None where an older version has made it."""
+    """A job that can be claimed now. `owner` is None where an older version has enqueued it."""
 
     job: DueJob
     owner: str | None
@@ -29,17 +29,19 @@ class Choice:
 
 
 def notified(connection: Connection, database: Database, job_id: int) -> Choice | None:
-    """Return the job that a ring names; None when it is not due, or its queue is paused."""
+    """Return the job that a notification names; None when it is not due, or its queue is paused."""
     return _choice(connection, _notified(database.dialect, database.offset_ms), {"job_id": job_id})
 
 
 def next_in_rotation(connection: Connection, queue: str, *, after: str | None) -> Choice | None:
-    """Return the job whose turn it is in a queue; None when none could be claimed now.
+    """Return the next job of a queue, serving its owners round robin; None when no job can be
+    claimed now.
 
-    It is one of the next owner behind `after` who has such a job, in the order of names and from
-    the end on to the beginning: his strongest, of several the one that waits longest.
+    The job is one of the next owner after `after` with such a job, in the order of names, starting
+    over after the last one. Of this owner's jobs it is the one with the highest priority, among
+    equals the one that has waited longest.
     """
-    # No name stands before the empty one.
+    # The empty name sorts before every other.
     return _choice(connection, _next_in_rotation(), {"queue": queue, "after": after or ""})
 
 
@@ -55,7 +57,7 @@ _CHOICE = (*DUE_COLUMNS, Job.owner, Job.priority)
 
 @cache
 def _notified(dialect: str, offset_ms: int) -> Any:
-    """Build the statement of `rung` once: every ring runs it."""
+    """Build the statement of `notified` once: every notification runs it."""
     return select(*_CHOICE).where(
         Job.id == bindparam("job_id"),
         Job.state == JobState.DUE,
@@ -67,9 +69,9 @@ def _notified(dialect: str, offset_ms: int) -> Any:
 
 @cache
 def _next_in_rotation() -> Any:
-    """Build the statement of `in_turn` once: every ring runs it.
+    """Build the statement of `next_in_rotation` once: every notification runs it.
 
-    Owner, priority and time are sought one after the other, each by one look into the index,
+    Owner, priority and time are looked up one after the other, each by one search of the index,
     since no single order of it has all three.
     """
     waiting = _waiting(bindparam("queue"))

@@ -1,4 +1,4 @@
-"""Take a job, or take it away from whoever holds it."""
+"""Take a job, or take it away from its lease owner."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def claim(
     lease_ms: int,
     deadline_ms: int,
 ) -> Claim | None:
-    """Take a due job; None when it is not due, not there, its session is being worked on, or its
-    queue is paused.
+    """Take a due job; None when it is not due, does not exist, its session is being worked on, or
+    its queue is paused.
 
     The lease ends by the database's clock and never lies past the deadline.
     """
@@ -86,7 +86,7 @@ def claim(
         if found is None:
             found = _take_after_rescue(connection, database, given)
     except IntegrityError:
-        # Another job of the session runs. The index says so; nothing is wrong.
+        # Another job of the session runs. The index refuses this one; nothing is wrong.
         connection.rollback()
         return None
     return None if found is None else _claim_of(found, lease_owner)
@@ -101,11 +101,11 @@ def claim_alike(
     lease_ms: int,
     deadline_ms: int,
 ) -> list[Claim]:
-    """Take, for the same holder, jobs that wait as the claimed one did: of its queue and kind,
-    from its owner on in the order of names, in which they are given.
+    """Take, for the same lease owner, jobs that wait like the claimed one: of its queue and kind,
+    from its owner on in the order of names, in which they are returned.
 
-    Left are those that would have to be waited for, and those that were claimed before: what ends
-    a process must be found alone.
+    Leaves out those that are locked, and those that were claimed before: a job that ends its
+    process must be found alone.
     """
     waiting = connection.execute(
         _waiting_alike(),
@@ -170,12 +170,12 @@ def _take_after_rescue(
 
 @cache
 def _session_of_job() -> Any:
-    """Return the statement that takes the row of a job's session, built once: every claim begins
+    """Return the statement that locks the row of a job's session, built once: every claim begins
     with it.
 
-    It comes before the job's row, as everywhere. And what was stored while it waited counts: the
-    statement that takes the job begins behind it, so no job is taken from a queue that was paused
-    meanwhile.
+    It comes before the job's row, as everywhere. The statement that takes the job begins after the
+    wait and sees what was stored meanwhile, so no job is taken from a queue that was paused by
+    then.
     """
     sessions = table_of(Session).c
     return select(sessions.key).where(sessions.key == _whose()).with_for_update(key_share=True)
@@ -186,7 +186,7 @@ def _taken(dialect: str, offset_ms: int) -> Any:
     """Return the statement that takes a job, built once."""
     return _taking(clock(dialect, offset_ms)).where(
         _JOBS.c.id == bindparam("job_id"),
-        # So that what runs in it is sought by its key.
+        # Materialized, so that the session's running job is found by its key.
         _JOBS.c.session_key == _whose(),
     )
 
@@ -198,7 +198,7 @@ def _whose() -> Any:
 
 @cache
 def _waiting_alike() -> Any:
-    """Return the statement that takes the rows of sessions and jobs that nobody else holds."""
+    """Return the statement that locks the rows of sessions and jobs which are not locked yet."""
     return (
         select(_JOBS.c.id)
         .join(table_of(Session), table_of(Session).c.key == _JOBS.c.session_key)
@@ -218,7 +218,7 @@ def _waiting_alike() -> Any:
 
 @cache
 def _taken_alike(dialect: str, offset_ms: int) -> Any:
-    """Return the statement that takes jobs whose rows and sessions' rows are held."""
+    """Return the statement that takes jobs whose rows and sessions' rows are locked."""
     return _taking(clock(dialect, offset_ms)).where(among(_JOBS.c.id, "ids", dialect))
 
 
@@ -242,13 +242,13 @@ def _taking(now: ColumnElement[int]) -> Any:
 
 def rescue_expired(connection: Connection, database: Database) -> int:
     """Put every running job whose lease has ended back to due, or to dead after three such ends;
-    gives how many there were."""
+    return how many there were."""
     return _rescue(connection, database, true())
 
 
 def fence_out(connection: Connection, database: Database, key: int, kind: JobKind) -> bool:
-    """Take a running job of this kind away from its holder and put it back to due; False when
-    none runs. What the holder still writes is discarded (ARCHITECTURE.md, *Jobs*)."""
+    """Take a running job of this kind away from its lease owner and put it back to due; False when
+    none runs. Later writes of that lease owner are discarded."""
     now = database.now()
     taken = connection.execute(
         update(_J)

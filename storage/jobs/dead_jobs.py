@@ -1,7 +1,7 @@
-"""Jobs that were given up, for operators: look at them, have them worked again, close them.
+"""Jobs that were given up, for operators: list, retry and drop them.
 
-A dead job is closed, never deleted: what scans find due is left alone where a job for it was given
-up since, so a row that were gone would come back.
+A dead job is closed, never deleted: scans skip work whose job was given up, so they would enqueue
+it again once its row was gone.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from storage.jobs import DueJob, JobKind, JobState, enqueue
 from storage.models import DEAD_JOB, FAILED_JOB, Job, Session
 
 DROPPED = "dropped"
-"""How the reason of a closed job begins that nobody is to work again."""
+"""The beginning of the reason of a closed job that is not to be worked again."""
 RETRIED = "retried as job"
-"""The same of one whose work another job does."""
+"""The same for one whose work another job does."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeadJob:
     """A job that was given up. `session` is the owner's id of its session; times are milliseconds
-    since 1970 (UTC). `kind` is text, since a newer version may have made it. `trace` holds frames
+    since 1970 (UTC). `kind` is text, since a newer version may have enqueued it. `trace` has frames
     and never the error's own text; it is empty where the worker went silent."""
 
     id: int
@@ -49,7 +49,7 @@ class DeadJob:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why jobs are dead, and how many for that reason."""
+    """A reason why jobs are dead, and how many."""
 
     text: str
     jobs: int
@@ -72,8 +72,8 @@ def page(
     before: int | None = None,
     limit: int,
 ) -> list[DeadJob]:
-    """Dead jobs, newest first, with ids below `before`; of one kind, of exactly this reason, of
-    sessions of one owner where that is wanted."""
+    """Return dead jobs with ids below `before`, newest first; `kind`, `reason` (the exact text) and
+    `owner` restrict them."""
     wanted = _DEAD
     if kind is not None:
         wanted = wanted.where(Job.kind == kind)
@@ -88,13 +88,13 @@ def page(
 
 
 def find(connection: Connection, job_id: int) -> DeadJob | None:
-    """Return the dead job of that number; None where there is none, or it is not dead."""
+    """Return the dead job with this id; None where there is none, or it is not dead."""
     row = connection.execute(_DEAD.where(Job.id == job_id)).first()
     return None if row is None else _read(row)
 
 
 def reasons(connection: Connection) -> list[Reason]:
-    """Return why jobs are dead, the commonest reason first."""
+    """Return why jobs are dead, the most frequent reason first."""
     reason, jobs = func.coalesce(Job.reason, ""), func.count()
     rows = connection.execute(
         select(reason, jobs).where(sql(DEAD_JOB)).group_by(reason).order_by(jobs.desc(), reason)
@@ -103,16 +103,16 @@ def reasons(connection: Connection) -> list[Reason]:
 
 
 def retry(connection: Connection, database: Database, ids: Collection[int]) -> list[Retried]:
-    """Make the work of dead jobs due again and close them; in the order of their ids.
+    """Enqueue the work of dead jobs again and close them, in the order of their ids.
 
-    Where a job of the kind is open in the session already, that one does the work, for the
-    stronger of both triggers. Left out are jobs that are not dead, that somebody else takes just
-    now, and those of a kind that this version does not know. At most some hundred at once; the
-    next reconciler rings for them.
+    Where a job of the kind is open in the session already, that one does the work, with the
+    trigger of higher priority. Leaves out jobs that are not dead, that another process has locked,
+    and those of a kind that this version does not know. Takes at most some hundred at once; the
+    next reconciler notifies workers of them.
     """
     dead = [one for one in _take(connection, ids) if one.kind in list(JobKind)]
     made: dict[int, DueJob] = {}
-    # In the order of all who make many jobs due, so that nobody waits for another crosswise.
+    # In the order of all who enqueue many jobs, so that none waits for another crosswise.
     for one in sorted(dead, key=lambda one: (one.session_key, one.id)):
         made[one.id] = job = enqueue(
             connection,
@@ -129,10 +129,10 @@ def retry(connection: Connection, database: Database, ids: Collection[int]) -> l
 
 
 def drop(connection: Connection, database: Database, ids: Collection[int]) -> list[int]:
-    """Close dead jobs without doing their work; gives the ids of those that were closed.
+    """Close dead jobs without doing their work; return the ids of those that were closed.
 
-    Left out are jobs that are not dead, and those that somebody else takes just now. Their
-    sessions go on with the next turn.
+    Leaves out jobs that are not dead, and those that another process has locked. Their sessions
+    go on with the next turn.
     """
     dead = [one.id for one in _take(connection, ids)]
     _close(connection, database, dead, DROPPED)
@@ -164,7 +164,7 @@ _DEAD = (
 
 
 def _read(row: Any) -> DeadJob:
-    # An older version noted no times.
+    # An older version recorded no times.
     return DeadJob(
         id=row.id,
         owner=row.session_owner,

@@ -1,4 +1,4 @@
-"""Make work due."""
+"""Enqueue work, and withdraw it."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def enqueue(
 ) -> DueJob:
     """Make sure that a job of this kind is open for the session and will see what is stored now.
 
-    A due job stays, a running one will be due again when it finishes, for the strongest of the
-    triggers that came meanwhile. Of two triggers of a due job the stronger one decides queue,
-    options and, if it is earlier, the time; an equal or weaker one never cuts a wait short.
-    `ringing` says that the caller rings itself; that counts only for a job that can be claimed
-    now, since the ring for one that waits comes to nothing. `correlation` is what caused it, for
-    logs and traces; the newest that is known stays.
+    A due job stays; a running one will be due again when it finishes, with the trigger of highest
+    priority that arrived meanwhile. Of two triggers of a due job the one with higher priority
+    decides queue, options and, if it is earlier, the time; one of equal or lower priority never
+    shortens a wait. `notified` says that the caller notifies a worker itself; that counts only for
+    a job that can be claimed now, since a notification for one that waits has no effect.
+    `correlation` is the cause, for logs and traces; the newest one that is known stays.
     """
     row = connection.execute(
         _enqueue(database.dialect, database.offset_ms),
@@ -62,7 +62,7 @@ def enqueue(
             "priority": priority,
             "options": json.dumps(options) if options else None,
             "delay_ms": delay_ms,
-            "ringing": int(notified and delay_ms <= 0),
+            "notified": int(notified and delay_ms <= 0),
             "correlation": json.dumps(correlation) if correlation else None,
         },
     ).one()
@@ -70,8 +70,8 @@ def enqueue(
 
 
 def withdraw(connection: Connection, database: Database, job_id: int, *, trigger: str) -> bool:
-    """Close a due job that nobody works, open for `trigger`; False where it runs, is closed, or is
-    open for something else by now. The caller holds the session's row."""
+    """Close a due job that is open for `trigger`; False where it runs, is closed, or is open for
+    another trigger by now. The caller holds the session's row."""
     closed = connection.execute(
         update(Job)
         .where(Job.id == job_id, Job.state == JobState.DUE, Job.trigger == trigger)
@@ -81,10 +81,10 @@ def withdraw(connection: Connection, database: Database, job_id: int, *, trigger
 
 
 def replace_dead(connection: Connection, database: Database, dead: RowMapping) -> None:
-    """Make a new job for work that arrived while the dead one ran, lest it be lost."""
+    """Enqueue a new job for work that arrived while the dead one ran."""
     if not dead["again"]:
         return
-    # An older version left no cause of what arrived.
+    # An older version did not store the cause of such work.
     prefix = "next_" if dead["next_trigger"] is not None else ""
     cause = {name: dead[f"{prefix}{name}"] for name in CAUSE}
     enqueue(
@@ -107,7 +107,7 @@ def _enqueue(dialect: str, offset_ms: int) -> Any:
     stronger = ~running & (new.priority > job.priority)
     next_one = running & (func.coalesce(job.next_priority, -1) < new.priority)
     run_at = case((stronger & (new.run_at < job.run_at), new.run_at), else_=job.run_at)
-    # A ring that was sent already still counts, unless it went to another queue.
+    # An earlier notification still counts, unless it went to another queue.
     notified_at = func.coalesce(new.notified_at, case((~stronger, job.notified_at)))
     given: dict[str, Any] = {
         name: bindparam(name)
@@ -122,7 +122,7 @@ def _enqueue(dialect: str, offset_ms: int) -> Any:
         )
     }
     owner = select(_SESSIONS.c.owner).where(_SESSIONS.c.key == bindparam("session_key"))
-    notifications = bindparam("ringing", type_=Integer) == 1
+    notifications = bindparam("notified", type_=Integer) == 1
     return (
         statement.values(
             **given,

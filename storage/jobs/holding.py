@@ -1,4 +1,4 @@
-"""What the holder of a job may write, as long as it holds the job."""
+"""Writes of a job's lease owner, valid as long as it holds the job."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ _HELD = select(_JOBS.c.id).where(*_MINE).with_for_update()
 
 
 def renew(connection: Connection, database: Database, claim: Claim, *, lease_ms: int) -> bool:
-    """Prolong the lease up to the deadline; False when the job is no longer this holder's.
+    """Prolong the lease up to the deadline; False when the job is no longer this lease owner's.
 
-    A lease that has ended but that nobody has taken over counts as lost too: its holder was
-    stopped for so long that it must not be trusted (F173).
+    A lease that has ended counts as lost even before another worker takes the job: its owner was
+    stopped for so long that it must not be trusted.
     """
     now = database.now()
     until = now + lease_ms
@@ -65,7 +65,7 @@ def renew(connection: Connection, database: Database, claim: Claim, *, lease_ms:
 
 
 def check_fence(connection: Connection, claim: Claim) -> None:
-    """Make sure, and for the rest of the transaction, that the job is this holder's.
+    """Make sure that the job is this lease owner's, for the rest of the transaction.
 
     Raises `FenceLost`.
     """
@@ -121,8 +121,7 @@ def extend(
 
 
 def note_tries(connection: Connection, claim: Claim, tries: int) -> None:
-    """Note how often a summary was asked for in vain, lest it be asked for again after a crash.
-
+    """Store how many requests for a summary have failed, so that they still count after a crash.
     Raises `FenceLost`.
     """
     _write(connection, claim, {"tries": tries})
@@ -142,8 +141,8 @@ def finish(connection: Connection, database: Database, claim: Claim) -> bool:
 def finish_all(
     connection: Connection, database: Database, claims: Sequence[Claim]
 ) -> dict[int, JobState]:
-    """Close jobs as `finish` does; gives what each is now by its number, without those that are no
-    longer their holder's."""
+    """Close jobs as `finish` does; return what each is now by its id, without those that are no
+    longer their lease owner's."""
     held = {"ids": [claim.job_id for claim in claims], "runs": [claim.run for claim in claims]}
     rows = connection.execute(_finish(database.dialect, database.offset_ms), held)
     return {row.id: JobState(row.state) for row in rows}
@@ -187,8 +186,8 @@ def release(
 ) -> None:
     """Put the job back to due, to be run `delay_ms` from now. The fence stays.
 
-    A stronger trigger that arrived meanwhile takes the job over, and does not wait. `tries` are
-    the summaries asked for in vain so far, None leaves them. Raises `FenceLost`.
+    A trigger of higher priority that arrived meanwhile takes the job over, and does not wait.
+    `tries` counts the failed requests for a summary so far, None leaves it. Raises `FenceLost`.
     """
     stronger = priority_raised()
     now = database.now()

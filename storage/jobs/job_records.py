@@ -1,4 +1,4 @@
-"""Jobs as people look at them."""
+"""Jobs as they are shown to people."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class JobRecord:
 
 @dataclass(frozen=True, slots=True)
 class JobOverview:
-    """How a job stands for somebody who waits for it; `left_ms` is how long it is not due yet."""
+    """The state of a job for a caller that waits for it; `left_ms` is the time until it is due."""
 
     state: JobState
     left_ms: int
@@ -51,7 +51,7 @@ class JobOverview:
 
 
 def standing(connection: Connection, database: Database, job_id: int) -> JobOverview | None:
-    """Return how the job stands now; None when it is not stored any more."""
+    """Return the state of the job now; None when it is not stored any more."""
     found = connection.execute(
         select(Job.state, Job.run_at - database.now(), Job.reason).where(Job.id == job_id)
     ).first()
@@ -62,12 +62,12 @@ def standing(connection: Connection, database: Database, job_id: int) -> JobOver
 
 
 def open_jobs(connection: Connection, key: int | None = None) -> list[JobRecord]:
-    """Due and running jobs, of one session or of all."""
+    """Return due and running jobs, of one session or of all."""
     return _read(connection, [sql(OPEN_JOB)] + ([] if key is None else [Job.session_key == key]))
 
 
 def all_jobs(connection: Connection, key: int) -> list[JobRecord]:
-    """Return every job that a session ever had and that is still stored."""
+    """Return every stored job of a session."""
     return _read(connection, [Job.session_key == key])
 
 

@@ -1,4 +1,4 @@
-"""What to ring for."""
+"""Find the jobs to notify workers of."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def notify_due(
     at_latest_ms: int | None = None,
     limit: int,
 ) -> list[DueJob]:
-    """Return jobs that are due, unclaimed, and were not rung within `again_after_ms`; notes the
-    ring.
+    """Return jobs that are due, unclaimed, and were not notified within `again_after_ms`; mark them
+    as notified.
 
-    Strongest first, then those that wait longest. With `at_latest_ms` the pause between two rings
-    of a job grows with the time that it has waited, up to that. Jobs of a paused queue are left
-    out, and bulk ones that were not rung for yet (`notify_bulk`).
+    The highest priority comes first, then the longest wait. With `at_latest_ms` the pause between
+    two notifications of a job grows with the time that it has waited, up to that. Jobs of a paused
+    queue are left out, and bulk ones that were not notified yet (`notify_bulk`).
     """
     now = database.now()
     # A common table expression is run once; a subquery might be run anew for each row.
@@ -56,11 +56,11 @@ def notify_due(
 
 
 def notify_bulk(connection: Connection, database: Database, *, at_once: int) -> list[DueJob]:
-    """Return jobs of the bulk queue to ring for, so that `at_once` of them are under way: rung for,
-    or running. Owners are served in turn, of each the job that waits longest; notes the ring.
+    """Return jobs of the bulk queue to notify workers of, so that `at_once` of them are notified or
+    running. Serves owners round robin, of each the job that waits longest; marks them as notified.
 
-    What nobody was rung for is not worked, so bulk work neither fills the broker nor takes every
-    worker from what people wait for. None while the queue is paused.
+    A job without a notification is not worked, so bulk work neither fills the broker nor takes
+    every worker from what people wait for. Returns none while the queue is paused.
     """
     last = queue_states.hold(connection, BULK_QUEUE)
     notified: list[DueJob] = []
@@ -83,7 +83,7 @@ def any_bulk(connection: Connection, database: Database, *, at_once: int) -> boo
 
 
 def count_bulk(connection: Connection, *, at_most: int) -> int:
-    """Return how many bulk jobs wait for their turn, counted up to `at_most`."""
+    """Return how many bulk jobs wait for a notification, counted up to `at_most`."""
     waiting = select(_J.id).where(sql(WAITING_BULK_JOB)).limit(at_most)
     found = connection.execute(select(func.count()).select_from(waiting.subquery()))
     return int(found.scalar_one())
@@ -112,8 +112,8 @@ def any_due(
 
 
 def due_in_session(connection: Connection, database: Database, key: int) -> list[DueJob]:
-    """Return the session's jobs that can be claimed now: what a finished job rings for. Bulk jobs
-    are among them when it is their turn."""
+    """Return the session's jobs that can be claimed now: a finished job notifies workers of them.
+    Bulk jobs are among them once they were notified."""
     return due_in_sessions(connection, database, [key])[key]
 
 
@@ -139,7 +139,7 @@ def _due_in_sessions(dialect: str, offset_ms: int) -> Any:
             sql(OPEN_JOB),
             sql(NOTIFIABLE_JOB),
             KNOWN_KIND,
-            # With a sign SQLite does not look through all that is due instead.
+            # The unary plus keeps SQLite from scanning all due jobs instead.
             literal_column("+jobs.run_at", BigInteger) <= clock(dialect, offset_ms),
             NOT_PAUSED,
         )
@@ -153,7 +153,7 @@ def _not_notified(
     now, moment = database.now(), database.moment()
     notified_long_ago = _J.notified_at <= now - again_after_ms
     if at_latest_ms is not None:
-        # What was not claimed after several rings waits for workers, not for a ring.
+        # A job unclaimed after several notifications waits for workers, not for a notification.
         waited = now - _J.notified_at >= _J.notified_at - _J.run_at
         notified_long_ago &= waited | (_J.notified_at <= now - at_latest_ms)
     return (

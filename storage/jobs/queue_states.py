@@ -1,7 +1,7 @@
-"""Queues: those that operators have paused, and whom the bulk queue has served last.
+"""Queues: those that operators have paused, and the owner that the bulk queue has served last.
 
-A paused one is neither rung for nor claimed from. Jobs that run already go on, and work goes on
-becoming due.
+Jobs of a paused queue are neither notified nor claimed. Running jobs go on, and work is still
+enqueued.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class PausedQueue:
 def pause(
     connection: Connection, database: Database, names: Iterable[str], *, reason: str = ""
 ) -> None:
-    """Pause queues. One that is paused already stays so since then, for the new reason."""
+    """Pause queues. One that is paused already keeps its time and gets the new reason."""
     now = database.now()
     # In one order, so that two operators never wait for each other crosswise.
     for name in sorted(names):
@@ -46,9 +46,9 @@ def pause(
 
 
 def resume(connection: Connection, names: Iterable[str]) -> list[str]:
-    """Let queues be worked again; gives those that were paused.
+    """Let queues be worked again; return those that were paused.
 
-    Their jobs are rung for by the next reconciler, but for those that were rung for within its
+    The next reconciler notifies workers of their jobs, except those that were notified within its
     last half minute.
     """
     resumed = connection.execute(
@@ -61,7 +61,7 @@ def resume(connection: Connection, names: Iterable[str]) -> list[str]:
 
 
 def hold(connection: Connection, name: str) -> str | None:
-    """Keep others who call this from the queue until the transaction ends; gives the owner who was
+    """Lock the queue against other callers until the transaction ends; return the owner that was
     served last."""
     held = connection.execute(
         insert_into(connection, QueueState)
@@ -74,7 +74,7 @@ def hold(connection: Connection, name: str) -> str | None:
 
 
 def note_served(connection: Connection, name: str, owner: str | None) -> None:
-    """Note whom a queue that is held has served last."""
+    """Record the owner that a locked queue has served last."""
     connection.execute(update(QueueState).where(QueueState.name == name).values(last_owner=owner))
 
 

@@ -1,4 +1,4 @@
-"""What jobs are called, and how one is given to callers."""
+"""Terms of the jobs table: kinds, states, and the values handed to callers."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from storage.models import Job
 from storage.types import EscapedText
 
 MAX_CRASHES = 3
-"""Claims in a row that ended without a word, after which a job is dead (it kills its process)."""
+"""Claims in a row that ended in silence, after which a job is dead (it kills its process)."""
 
 CAUSE = ("queue", "trigger", "priority", "options")
-"""What a job owes to the trigger that it is open for; of the next one, in columns `next_…`."""
+"""Columns that depend on the trigger that a job is open for; the next one's are `next_…`."""
 
 # As text, since SQLAlchemy does not correlate a subquery with the table of a RETURNING.
 SESSION_ID: ColumnElement[str] = literal_column(
@@ -35,11 +35,11 @@ class JobKind(StrEnum):
     PRUNE = "prune"
 
 
-# Jobs of a newer version are left to its workers while both run.
-# As text: with parameters each run of a statement would spell the list out anew.
+# Jobs of a newer version are left to its workers while both versions run.
+# As text: with parameters every statement would spell the list out anew.
 KNOWN_KIND = sql(f"jobs.kind IN ({', '.join(repr(kind.value) for kind in JobKind)})")
 
-# A paused queue is neither rung for nor claimed from.
+# Jobs of a paused queue are neither notified nor claimed.
 NOT_PAUSED = sql(
     "NOT EXISTS (SELECT 1 FROM queue_states"
     " WHERE queue_states.name = jobs.queue AND paused_at IS NOT NULL)"
@@ -54,20 +54,20 @@ class JobState(StrEnum):
 
 
 class Ended(Enum):
-    """How a claim came to its end that leaves the job due: what becomes of its attempts."""
+    """How a claim ended that leaves the job due, which decides about its attempts."""
 
     CRASHED = auto()
-    """By something that nobody foresaw: the attempt counts."""
+    """By an unforeseen error: the attempt counts."""
     FORESEEN = auto()
-    """By a failure that is counted elsewhere. Only claims in a row that ended without a word make
-    a job dead, so none before it counts any more."""
+    """By a failure that is counted elsewhere. Only claims in a row that ended in silence make a job
+    dead, so earlier ones no longer count."""
     HANDED_BACK = auto()
-    """Of the worker's own accord, as at a graceful stop: the attempt is given back."""
+    """By the worker itself, as at a graceful stop: the attempt is not counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class DueJob:
-    """A job that a worker may claim: what a ring carries. `session` is the owner's id of it."""
+    """A job that a worker may claim, as notifications carry it. `session` is the owner's id."""
 
     id: int
     kind: JobKind
@@ -78,12 +78,11 @@ class DueJob:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A job that this holder works on. `fence` is its right to write; `tries` is how often a
-    summary was asked for in vain (ENGINE.md §10), apart from the claims that `attempt` counts.
-    `reason` is why its last holder gave it back, None where it did not say; `session` is the
-    owner's id of the session, `owner` that owner. `correlation` is what caused the job, as far as
-    that is known: `event`, the id of a gateway's event, and `traceparent`, the span that made it
-    due."""
+    """A job under this worker's lease. `fence` is its right to write; `tries` counts the failed
+    requests for a summary, apart from the claims that `attempt` counts. `reason` is why its last
+    lease owner released it, None where unknown; `session` is the owner's id of the session, `owner`
+    that owner. `correlation` is the cause of the job, as far as known: `event`, the id of a
+    gateway's event, and `traceparent`, the span that enqueued it."""
 
     job_id: int
     session_key: int
@@ -103,7 +102,7 @@ class Claim:
 
     @property
     def run(self) -> str:
-        """Names this run of the job: no other claim of any job has the same."""
+        """The name of this run of the job: no other claim of any job has the same."""
         return f"{self.job_id}.{self.fence}"
 
 
@@ -113,12 +112,12 @@ def due_job(row: Any) -> DueJob:
 
 
 def priority_raised() -> ColumnElement[bool]:
-    """Return whether a stronger trigger arrived while the job ran."""
+    """Return whether a trigger of higher priority arrived while the job ran."""
     return func.coalesce(Job.next_priority, -1) > Job.priority
 
 
 def next_cause(taken: ColumnElement[bool]) -> dict[str, Any]:
-    """Let the trigger that came meanwhile take the job over where `taken`, and forget it."""
+    """Return values that open the job for the trigger that arrived meanwhile, where `taken`."""
     known = taken & Job.next_trigger.is_not(None)
     columns = Job.__table__.c
     return {
@@ -128,7 +127,7 @@ def next_cause(taken: ColumnElement[bool]) -> dict[str, Any]:
 
 
 def without_lease(now: ColumnElement[int]) -> dict[str, Any]:
-    """Return a job that nobody holds and nobody was rung for."""
+    """Return values of a job without a lease and without a notification."""
     return {
         "lease_owner": None,
         "lease_until": None,

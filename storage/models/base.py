@@ -1,4 +1,4 @@
-"""What every table is made of."""
+"""The base of every table."""
 
 from __future__ import annotations
 

@@ -15,23 +15,23 @@ OPENS_TURN = "opens_turn = 1"
 AGENT_ROW = (
     "active = 1 AND (role = 'assistant' OR role = 'tool' OR origin = 'runtime' OR origin = 'tool')"
 )
-"""Live rows that micro-compaction may absorb: what a person or the system wrote is none."""
+"""Live rows that micro-compaction may absorb: neither a person nor the system wrote them."""
 MESSAGE_ROW = "kind = 'message'"
 PRUNED = "pruned IS NOT NULL"
 """Rows that the view shows in a short form."""
 REPORTED = "usage IS NOT NULL"
-"""Events with which a gateway reported what the provider counted."""
+"""Events with a gateway's usage report."""
 UNDECIDED = "decided_turns < turns"
-"""Sessions with a closed turn, or a report in an open one, about which it was not decided yet what
-is due."""
+"""Sessions with a closed turn, or a report in an open one, for which it is not decided yet what is
+due."""
 IDLE_UNSEEN = "idle_since IS NOT NULL AND ended_at IS NULL AND archived_at IS NULL"
-"""Sessions that nobody has looked at as idle ones since they were last active."""
+"""Sessions that no scan has seen as idle since they were last active."""
 ENDED = "ended_at IS NOT NULL"
 LIVE_PLACEHOLDER = "status = 'live' AND kind = 'placeholder'"
 
 
 class Session(Base):
-    """One conversation. `key` is ours, `id` is the owner's name for it (ENGINE.md §12)."""
+    """One conversation. `key` is ours, `id` is the owner's name for it."""
 
     __tablename__ = "sessions"
 
@@ -126,7 +126,7 @@ class SystemPrompt(Base):
 
 
 class Summary(Base):
-    """One version of a summary: what it says, what it covers, what it took the place of."""
+    """One version of a summary: its text, what it covers, what it replaced."""
 
     __tablename__ = "summaries"
 
@@ -251,7 +251,7 @@ class Message(Base):
 
 
 class TurnEvent(Base):
-    """What a gateway told once: rows appended, turn closed, usage seen."""
+    """An event that a gateway reported once: rows appended, turn closed, usage."""
 
     __tablename__ = "turn_events"
 

@@ -1,4 +1,4 @@
-"""What operators do: the audit trail, bulk re-compaction, imports."""
+"""Tables of operations: the audit trail, bulk re-compaction, imports, search, schedules, queues."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from sqlalchemy.orm import Mapped, mapped_column
 from storage.models.base import Base, BigKey
 
 RUNNING_BULK = "state = 'running'"
-"""Runs of bulk work that go on: one at a time."""
+"""Bulk runs that are running: at most one."""
 WAITING_IN_BULK = "state = 'waiting'"
 ASKED_IN_BULK = "state = 'asked'"
-"""Sessions of a run that were asked for and are not settled: a handful of any number."""
+"""Sessions of a run whose job is open: a handful, however large the run is."""
 
 
 class AuditEntry(Base):
-    """Something that somebody did. It outlives its session: it names it, and refers to none."""
+    """An audited act. It outlives its session: it names it, without a foreign key."""
 
     __tablename__ = "audit"
 
@@ -36,7 +36,7 @@ class AuditEntry(Base):
 
 
 class BulkRun(Base):
-    """A re-compaction of many sessions: whom it is for, how fast it may go, how it stands."""
+    """A re-compaction of many sessions: its filters, its pace and its state."""
 
     __tablename__ = "bulk_runs"
 
@@ -66,7 +66,7 @@ class BulkRun(Base):
 
 
 class BulkSession(Base):
-    """A session of a run: waiting, asked for (its job is open), or settled with what came of it."""
+    """A session of a run: waiting, asked (its job is open), or settled with its result."""
 
     __tablename__ = "bulk_sessions"
 
@@ -109,7 +109,7 @@ class BulkSession(Base):
 
 
 class ImportedSession(Base):
-    """How far a session that came from elsewhere was read there."""
+    """How far an imported session was read at its source."""
 
     __tablename__ = "imported_sessions"
 
@@ -126,7 +126,7 @@ class ImportedSession(Base):
 class SearchPending(Base):
     """Rows that the search index does not have yet: a message's id, or a summary's, negative.
 
-    Written by triggers, so also for rows that no function of ours inserts.
+    Written by triggers, so also for rows that were not inserted by this package.
     """
 
     __tablename__ = "search_pending"
@@ -135,7 +135,7 @@ class SearchPending(Base):
 
 
 class SearchGeneration(Base):
-    """A search index that is there or being built; its own tables bear its number."""
+    """A search index that exists or is being built; its own tables bear its number."""
 
     __tablename__ = "search_generations"
 
@@ -151,7 +151,7 @@ PAUSED_QUEUE = "paused_at IS NOT NULL"
 
 
 class ScheduleSlot(Base):
-    """A tick of a schedule that somebody has taken: slot `n` is the n-th interval since 1970."""
+    """A taken tick of a schedule: slot `n` is the n-th interval since 1970."""
 
     __tablename__ = "schedule_slots"
 
@@ -161,7 +161,7 @@ class ScheduleSlot(Base):
 
 
 class QueueState(Base):
-    """A queue that operators have paused, or had paused before, or that serves owners in turn."""
+    """A queue that is or was paused, or that serves owners in rotation."""
 
     __tablename__ = "queue_states"
 

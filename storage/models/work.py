@@ -1,4 +1,4 @@
-"""Work: jobs and what holds them back, what came of them, and who was told."""
+"""Tables of work: guards, jobs, attempts, answers, signals and endpoints."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from storage.models.base import Base, BigKey
 OPEN_JOB = "state IN ('due', 'running')"
 RUNNING_JOB = "state = 'running'"
 BULK_QUEUE = "recompact"
-"""The queue of bulk work: of its jobs only a few are rung for at a time (`jobs.notify_bulk`)."""
+"""The queue of bulk work: only a few of its jobs are notified at a time (`jobs.notify_bulk`)."""
 NOTIFIABLE_JOB = "state = 'due' AND (queue <> 'recompact' OR notified_at IS NOT NULL)"
-"""Due jobs but for bulk ones whose turn has not come."""
+"""Due jobs except bulk ones that were not notified yet."""
 WAITING_BULK_JOB = "state = 'due' AND queue = 'recompact' AND notified_at IS NULL"
 NOTIFIED_JOB = "state = 'due' AND notified_at IS NOT NULL"
-"""Jobs that can be claimed now and were rung for: a ring for one that waits is never noted."""
+"""Jobs that can be claimed now and were notified; `notified_at` is never set on one that waits."""
 DEAD_JOB = "state = 'dead'"
 FAILED_JOB = "failed_last_at IS NOT NULL"
 COOLDOWN_GUARD = "name = 'cooldown'"
 
 
 class Guard(Base):
-    """Something that holds work of a session back, by name (`storage.guards.GuardName`)."""
+    """A reason to suppress work of a session, by name (`storage.guards.GuardName`)."""
 
     __tablename__ = "guards"
 
@@ -49,7 +49,7 @@ class Guard(Base):
 
 
 class Job(Base):
-    """One piece of open work (ARCHITECTURE.md, *Jobs*)."""
+    """One piece of open work, claimed under a lease; see docs/explanation/leases.md."""
 
     __tablename__ = "jobs"
 
@@ -142,7 +142,7 @@ class Job(Base):
 
 
 class Attempt(Base):
-    """One try of a pass, whatever came of it. Holds figures, never text (ENGINE.md §7)."""
+    """One attempt at a pass, whatever its outcome. Has figures, never text."""
 
     __tablename__ = "attempts"
 
@@ -179,8 +179,8 @@ class Attempt(Base):
 
 
 class Total(Base):
-    """A figure that only grows: what was counted of records that may be gone by now. `labels` is
-    a JSON list of texts."""
+    """A figure that only grows, counted from records that may have been deleted. `labels` is a JSON
+    list of texts."""
 
     __tablename__ = "totals"
 
@@ -190,7 +190,7 @@ class Total(Base):
 
 
 class Answer(Base):
-    """What a model said, until it is committed. Keyed by the question, never fenced."""
+    """An answer of a model, until it is committed. Keyed by the question, never fenced."""
 
     __tablename__ = "answers"
 
@@ -209,7 +209,7 @@ class Answer(Base):
 
 
 class Signal(Base):
-    """Something that a gateway is told of one of its sessions. Holds figures, never text."""
+    """A signal about a session for its gateway. Has figures, never text."""
 
     __tablename__ = "signals"
 
@@ -229,7 +229,7 @@ class Signal(Base):
 
 
 class Endpoint(Base):
-    """What all workers know of a model's endpoint: its breaker, and what was asked this minute."""
+    """The shared state of a model's endpoint: its breaker, and the requests of this minute."""
 
     __tablename__ = "endpoints"
 

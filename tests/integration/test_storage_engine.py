@@ -302,7 +302,7 @@ def test_a_database_that_cannot_be_reached_has_stored_nothing(tmp_path: Path) ->
 
 def test_threads_that_take_turns_write_what_they_would_alone(database: Database) -> None:
     session = StoredSession.create(database)
-    in_turns = replace(database, concurrency_limit=ConcurrencyLimit(patience=10_000.0))
+    in_turns = replace(database, concurrency_limit=ConcurrencyLimit(timeout=10_000.0))
 
     def write() -> None:
         with in_turns.write() as connection:

@@ -25,7 +25,7 @@ def run(*calls: Callable[[], None]) -> None:
 
 @pytest.mark.parametrize("width", [1, 3])
 def test_no_more_threads_than_its_width_pass_at_a_time(width: int) -> None:
-    concurrency_limit, counting = ConcurrencyLimit(width, patience=NEVER), Lock()
+    concurrency_limit, counting = ConcurrencyLimit(width, timeout=NEVER), Lock()
     inside = 0
     met: list[int] = []
 
@@ -45,7 +45,7 @@ def test_no_more_threads_than_its_width_pass_at_a_time(width: int) -> None:
 
 
 def test_as_many_as_its_width_pass_together() -> None:
-    concurrency_limit, together = ConcurrencyLimit(3, patience=NEVER), Barrier(3)
+    concurrency_limit, together = ConcurrencyLimit(3, timeout=NEVER), Barrier(3)
 
     def meet() -> None:
         with concurrency_limit.passed():
@@ -55,13 +55,13 @@ def test_as_many_as_its_width_pass_together() -> None:
 
 
 def test_one_that_is_stuck_holds_the_others_up_once() -> None:
-    concurrency_limit, inside, passed = ConcurrencyLimit(patience=0.05), Event(), Event()
+    concurrency_limit, inside, passed = ConcurrencyLimit(timeout=0.05), Event(), Event()
     stuck = Thread(target=lambda: _stay(concurrency_limit, inside, passed), daemon=True)
     stuck.start()
     assert inside.wait(LONG)
     with concurrency_limit.passed():
-        # Its patience is at an end; from now on nobody needs any.
-        concurrency_limit._patience = NEVER
+        # Its timeout has passed; from now on nobody needs any.
+        concurrency_limit._timeout = NEVER
     run(*[lambda: _pass(concurrency_limit)] * 3)
     passed.set()
     stuck.join(timeout=LONG)
@@ -88,7 +88,7 @@ def _stay(concurrency_limit: ConcurrencyLimit, inside: Event, until: Event) -> N
 
 
 def test_a_turn_may_begin_within_another_one_and_ends_with_an_error() -> None:
-    concurrency_limit = ConcurrencyLimit(patience=NEVER)
+    concurrency_limit = ConcurrencyLimit(timeout=NEVER)
 
     def fail() -> None:
         with (

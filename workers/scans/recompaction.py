@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 
 from storage import attempts, audit, bulk_runs, jobs
 from storage.audit import AuditAction
-from storage.bulk_runs import Came, Item, Run, RunState, Tally
+from storage.bulk_runs import Item, Run, RunState, SessionResult, Tally
 from storage.conversations import sessions
 from storage.engine import Database
 from storage.errors import SessionNotFound, StorageError
@@ -199,14 +199,14 @@ def _end(database: Database, run_id: int, actor: str) -> None:
         _audit(connection, database, run_id, AuditAction.BULK_ENDED, actor)
 
 
-def _outcome_of(connection: Connection, database: Database, item: Item) -> Came:
+def _outcome_of(connection: Connection, database: Database, item: Item) -> SessionResult:
     tries = attempts.of_job(connection, item.session_key, item.job_id, after=item.after_attempt)
     state = job_records.standing(connection, database, item.job_id)
     dead = state is not None and state.state is JobState.DEAD
     if not tries:
-        return Came(DEAD if dead else UNTOUCHED)
+        return SessionResult(DEAD if dead else UNTOUCHED)
     last = tries[-1]
-    return Came(
+    return SessionResult(
         outcome=DEAD if dead else last.outcome,
         error_class=last.error_class,
         tokens_before=tries[0].tokens_before,
