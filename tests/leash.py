@@ -28,7 +28,7 @@ rm -rf -- "$@"
 """
 
 
-class Leash:
+class Watchdog:
     """Ties process `target` (a group, when negative) to its owner's life.
 
     The owner is this process, or whoever holds the FIFO `life_line` open for writing. When it is

@@ -145,10 +145,10 @@ def check_texts(database: Database, logged: Iterable[str], tags: dict[int, str])
                 for text in (value for value in row.values() if isinstance(value, str)):
                     check_words(text, tags, row["session_key"])
                     _passes_no_order_on(text)
-                    assert table in (Summary, Answer) or not _told_to(text, tags)
+                    assert table in (Summary, Answer) or not _sessions_in(text, tags)
     for line in logged:
         check_words(line, tags)
-        assert not _told_to(line, tags), "words of a conversation in the log"
+        assert not _sessions_in(line, tags), "words of a conversation in the log"
 
 
 def check_words(text: str, tags: dict[int, str], key: int | None = None) -> None:
@@ -156,12 +156,12 @@ def check_words(text: str, tags: dict[int, str], key: int | None = None) -> None
     where that is known."""
     for secret in SECRETS:
         assert secret not in text, "a secret was told"
-    told = _told_to(text, tags)
-    assert len(told) <= 1, "two owners in one text"
-    assert key is None or told <= {key}, "the words of another owner"
+    sessions = _sessions_in(text, tags)
+    assert len(sessions) <= 1, "two owners in one text"
+    assert key is None or sessions <= {key}, "the words of another owner"
 
 
-def _told_to(text: str, tags: dict[int, str]) -> set[int]:
+def _sessions_in(text: str, tags: dict[int, str]) -> set[int]:
     """Return the sessions that words of the text can only be from."""
     return {session for session, tag in tags.items() if tag in text}
 

@@ -71,7 +71,7 @@ class _Work:
     something came in between."""
 
     job: JobRecord
-    vain: int
+    failed_requests: int
     disturbed: bool = False
 
     @property
@@ -99,7 +99,9 @@ class Stage(Talks):
         self._working: list[_Work] = []
         self._before: State | None = None
         self._log = _Log()
-        super().__init__(World(database, self.dial, self.summariser, self._reach), window=window)
+        super().__init__(
+            World(database, self.dial, self.summariser, self._failpoint), window=window
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -223,39 +225,39 @@ class Stage(Talks):
 
     def _work(self, job_id: int) -> bool:
         job = next(job for job in self.open_jobs() if job.id == job_id)
-        doing = _Work(job, self.summariser.vain)
+        doing = _Work(job, self.summariser.failed_requests)
         self._working.append(doing)
         try:
-            came = work(self.world.worker(), job_id)
+            result = work(self.world.worker(), job_id)
         except Killed:
-            came = None
+            result = None
         finally:
             self._working.pop()
-        if isinstance(came, Crashed) and not isinstance(came.error, UnforeseenError):
-            raise came.error
-        self.crashes[job_id] += came is None or isinstance(came, Crashed)
+        if isinstance(result, Crashed) and not isinstance(result.error, UnforeseenError):
+            raise result.error
+        self.crashes[job_id] += result is None or isinstance(result, Crashed)
         if doing.key not in [one.key for one in self._working]:
             self.accounts[doing.key].nothing_happened(self.state(doing.key))
-        if isinstance(came, Worked):
+        if isinstance(result, Worked):
             self._each_attempt_counted(doing)
-        if isinstance(came, NotClaimed):
+        if isinstance(result, NotClaimed):
             assert self._silent(), "a job that is due cannot be claimed"
-        return not isinstance(came, NotClaimed)
+        return not isinstance(result, NotClaimed)
 
     def _each_attempt_counted(self, doing: _Work) -> None:
         """What was asked in vain is an attempt of its job, unless something came in between."""
         job = doing.job
         if job.kind is not JobKind.BATCH or doing.disturbed:
             return
-        vain = self.summariser.vain - doing.vain
-        assert vain <= 1, "asked again without waiting"
+        failed_requests = self.summariser.failed_requests - doing.failed_requests
+        assert failed_requests <= 1, "asked again without waiting"
         now = next(one for one in self.state(doing.key).jobs if one.id == job.id)
-        if vain and now.state == JobState.DUE and now.trigger == job.trigger:
+        if failed_requests and now.state == JobState.DUE and now.trigger == job.trigger:
             assert now.tries == job.tries + 1, "an attempt was not counted"
 
     # What is looked at on the way.
 
-    def _reach(self, point: str) -> None:
+    def _failpoint(self, point: str) -> None:
         key = self._working[-1].key
         if point == "before-commit":
             self._before = self.state(key)
@@ -309,7 +311,7 @@ class Stage(Talks):
         now = self.state(doing.key)
         if doing.is_held(now):
             self._may_ask(doing.job, now)
-        self._reach("asked")
+        self._failpoint("asked")
 
     def _may_ask(self, job: JobRecord, now: State) -> None:
         settings = self.dial.current().compression

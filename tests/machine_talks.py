@@ -42,8 +42,8 @@ class Talks:
         self.tags = {session.key: tag for session, tag in zip(self.sessions, TAGS, strict=True)}
         self.accounts = {key: Account(self.state(key)) for key in self.tags}
         self._turns = Counter[int]()
-        self._told = 0
-        self._last_told: dict[int, tuple[str, Turn]] = {}
+        self._count = 0
+        self._last: dict[int, tuple[str, Turn]] = {}
         self._checked: dict[int, Any] = {}
 
     def _open(self, owner: str, window: int | None) -> Session:
@@ -83,9 +83,9 @@ class Talks:
 
     def repeat(self, who: int) -> None:
         """The last turn is told again, and something else under its name."""
-        if who not in self._last_told:
+        if who not in self._last:
             return
-        event_id, turn = self._last_told[who]
+        event_id, turn = self._last[who]
         gateway, session = self.world.gateway, self.sessions[who]
         before = self.state(session.key)
         again = gateway.finalize_turn(
@@ -125,16 +125,16 @@ class Talks:
             self.accounts[key].nothing_happened(self.state(key))
             return
         cut = starts[-turns]
-        wish = {"to_position": cut} if by_position else {"turns": turns}
-        rewound = self.world.gateway.rewind(self.sessions[who], **wish)
+        target = {"to_position": cut} if by_position else {"turns": turns}
+        rewound = self.world.gateway.rewind(self.sessions[who], **target)
         self.accounts[key].rewound(rewound, cut, self.state(key))
 
-    def compact(self, who: int, **wishes: Any) -> None:
+    def compact(self, who: int, **options: Any) -> None:
         """A person asks; places lie within the session."""
         last = len(self.accounts[self.key(who)].said) - 1
         given = {
             name: min(value, last) if name in ("up_to", "around") else value
-            for name, value in wishes.items()
+            for name, value in options.items()
         }
         if last >= 0:
             self.world.gateway.compact(self.sessions[who], **given)
@@ -211,14 +211,16 @@ class Talks:
         self, who: int, turn: Turn, *, closes: bool, usage: dict[str, int] | None = None
     ) -> None:
         key, session = self.key(who), self.sessions[who]
-        self._told += 1
-        event_id = f"event {self._told}"
-        tell = self.world.gateway.finalize_turn if closes else self.world.gateway.append
-        receipt = tell(session, turn.messages, origins=turn.origins, usage=usage, event_id=event_id)
+        self._count += 1
+        event_id = f"event {self._count}"
+        store = self.world.gateway.finalize_turn if closes else self.world.gateway.append
+        receipt = store(
+            session, turn.messages, origins=turn.origins, usage=usage, event_id=event_id
+        )
         assert receipt.first_position == len(self.accounts[key].said)
         self.accounts[key].appended(turn.messages, self.state(key), closes=closes)
         if closes:
-            self._last_told[who] = event_id, turn
+            self._last[who] = event_id, turn
 
     def _look_again(self, who: int) -> None:
         """Something but rows may have changed, such as the window."""

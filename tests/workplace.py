@@ -56,8 +56,8 @@ AFTER_LEASE_MS = 61_000
 def structured(request: Mapping[str, Any]) -> str:
     """Return a good answer in sections: short, and another one for each request."""
     digest = hashlib.sha256(json.dumps(request["messages"]).encode()).hexdigest()[:8]
-    told = f"The agent changed what was asked for and noted it as {digest}."
-    return "\n".join(f"{section.heading}\n{told}" for section in Section)
+    text = f"The agent changed what was asked for and noted it as {digest}."
+    return "\n".join(f"{section.heading}\n{text}" for section in Section)
 
 
 def padded(tokens: int) -> Callable[[Mapping[str, Any]], str]:
@@ -99,7 +99,7 @@ _NUMBERED = {
 }
 
 
-def told(database: Database) -> dict[str, list[dict[str, Any]]]:
+def stored_rows(database: Database) -> dict[str, list[dict[str, Any]]]:
     """Everything that is stored but times, with ids counted from 1 in each table. What waits to
     be indexed is left out: it is those very ids."""
     stored = dump(database)

@@ -45,7 +45,7 @@ class Crew:
     app: Celery
     broker: redis.Redis
     workers: list[Child]
-    told: int = 0
+    turns: int = 0
 
     def open_sessions(
         self, number: int, *, context_window: int, turns: int, words: int
@@ -108,8 +108,8 @@ class Crew:
         self.gateway.finalize_turn(session, self._made(words))
 
     def _made(self, words: int) -> Said:
-        self.told += 1
-        return turn(1000 + self.told, words=words)
+        self.turns += 1
+        return turn(1000 + self.turns, words=words)
 
     def count(self, query: str) -> int:
         """Return the number that a plain SQL query gives."""

@@ -10,7 +10,7 @@ from storage.engine import Database
 from storage.errors import StorageError
 from tests.gateways import rows_of
 
-_LOST_RING_MS = 30_000
+_LOST_NOTIFICATION_MS = 30_000
 _MOST_TRIES = 10
 
 
@@ -28,12 +28,12 @@ def due_or_running(database: Database) -> bool:
         return True
 
 
-def count_rings_as_lost(database: Database) -> None:
+def count_notifications_as_lost(database: Database) -> None:
     """Let the half minute pass after which the reconciler rings again."""
     _shift(
         database,
         "UPDATE jobs SET notified_at = notified_at - :ms WHERE state = 'due'",
-        _LOST_RING_MS,
+        _LOST_NOTIFICATION_MS,
     )
 
 

@@ -133,10 +133,10 @@ class _Speaker:
     def say(self, turn: int, saying: Saying) -> None:
         session = self._open(turn, saying.session)
         for part in saying.parts:
-            receipt = self._tell(turn, session, part)
+            receipt = self._append(turn, session, part)
             self._taken.append((session, part, receipt))
         if self._rng.random() < _LATER_AGAIN:
-            self._tell_again(turn, *self._rng.choice(self._taken))
+            self._append_again(turn, *self._rng.choice(self._taken))
         if self._rng.random() < _LOOKS:
             self._look(turn, session, saying)
 
@@ -150,7 +150,7 @@ class _Speaker:
             )
         return self._sessions[name]
 
-    def _tell(self, turn: int, session: Session, part: Part) -> Receipt:
+    def _append(self, turn: int, session: Session, part: Part) -> Receipt:
         usage = self._usage(turn, session) if part.closes_turn else None
 
         def call() -> Receipt:
@@ -171,7 +171,7 @@ class _Speaker:
         self._patient.journal.write(Note.REPEATED, turn)
         return receipts[0]
 
-    def _tell_again(self, turn: int, session: Session, part: Part, before: Receipt) -> None:
+    def _append_again(self, turn: int, session: Session, part: Part, before: Receipt) -> None:
         receipt = self._patient.until_taken(
             lambda: self._gateway.append(
                 session, part.messages, turn_open=not part.closes_turn, event_id=part.event_id

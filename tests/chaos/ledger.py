@@ -94,10 +94,10 @@ class Ledger:
             self._note(turn, arrived, end)
 
     def _note(self, turn: Turn, arrived: float, end: End) -> None:
-        told = json.dumps(turn.request["messages"], ensure_ascii=False)
+        messages = json.dumps(turn.request["messages"], ensure_ascii=False)
         asked = Asked(
-            question=hashlib.sha256(_DATE.sub("", told).encode()).hexdigest(),
-            session=session_in(told),
+            question=hashlib.sha256(_DATE.sub("", messages).encode()).hexdigest(),
+            session=session_in(messages),
             asker=turn.headers.get("authorization", "").removeprefix("Bearer "),
             arrived=arrived,
             ended=time.time(),

@@ -26,8 +26,8 @@ class Act(StrEnum):
     HANG_REDIS_LONG = "Redis hung for longer than a worker waits"
     RESTART_DATABASE = "PostgreSQL restarted"
     CRASH_DATABASE = "PostgreSQL killed"
-    SHUFFLE_RINGS = "rings delivered twice and out of order"
-    INVENT_RINGS = "rings for jobs of any state"
+    SHUFFLE_NOTIFICATIONS = "rings delivered twice and out of order"
+    INVENT_NOTIFICATIONS = "rings for jobs of any state"
     PAUSE_QUEUE = "queue paused for a while"
     FAIL_MODEL = "model failed for a while"
     SLOW_MODEL = "model slow for a while"
@@ -41,8 +41,8 @@ OF_REDIS = frozenset(
         Act.KILL_REDIS,
         Act.HANG_REDIS,
         Act.HANG_REDIS_LONG,
-        Act.SHUFFLE_RINGS,
-        Act.INVENT_RINGS,
+        Act.SHUFFLE_NOTIFICATIONS,
+        Act.INVENT_NOTIFICATIONS,
     }
 )
 OF_POSTGRESQL = frozenset({Act.RESTART_DATABASE, Act.CRASH_DATABASE})

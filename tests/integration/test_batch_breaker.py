@@ -45,7 +45,7 @@ def place(database: Database, model: ModelServer) -> Iterator[Workplace]:
 
 @SQLITE
 @pytest.mark.parametrize("trigger", BYPASSING)
-def test_an_open_breaker_is_a_failed_attempt_without_a_request_for_whoever_cannot_wait(
+def test_an_open_breaker_is_a_failed_attempt_without_a_request_for_a_pass_that_cannot_wait(
     trigger: Trigger, place: Workplace, model: ModelServer
 ) -> None:
     open_breaker(place)
@@ -166,7 +166,9 @@ def test_while_another_session_asks_a_model_in_doubt_everyone_waits_two_seconds_
 
 
 @SQLITE
-def test_who_waits_for_a_model_is_told_once_that_the_pass_began(place: Workplace) -> None:
+def test_a_caller_that_waits_for_a_model_gets_one_signal_that_the_pass_began(
+    place: Workplace,
+) -> None:
     place.configure(progress_notices=True)
     open_breaker(place)
     assert outcome(place, Trigger.AFTER_RESPONSE).outcome is Outcome.FAILED

@@ -46,7 +46,7 @@ from tests.model_behaviours import (
 )
 from tests.model_server import ModelServer
 from tests.waiting import wait_until
-from tests.workplace import SLACK_MS, Workplace, desk, structured, told
+from tests.workplace import SLACK_MS, Workplace, desk, stored_rows, structured
 from workers.policy.triggers import Trigger
 from workers.summariser.contract import ErrorClass
 
@@ -276,7 +276,7 @@ def test_the_session_stays_as_it_was_and_rests_where_failures_abort(
 
 @SQLITE
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
-def test_a_placeholder_stands_in_and_is_healed_where_failures_do_not_abort(
+def test_a_placeholder_is_shown_and_replaced_where_failures_do_not_abort(
     fault: Fault, database: Database, model: ModelServer
 ) -> None:
     with scene(database, model, fault, abort=False, restarts=False) as it:
@@ -298,8 +298,8 @@ def test_a_placeholder_stands_in_and_is_healed_where_failures_do_not_abort(
         # It heals as soon as the model answers, whatever the cooldown says.
         it.mend()
         it.place.pass_by(30_000)
-        (healed,) = it.place.work()
-        assert healed.outcome is Outcome.PLACEHOLDER_REPLACED
+        (replaced,) = it.place.work()
+        assert replaced.outcome is Outcome.PLACEHOLDER_REPLACED
         assert kinds_of(database) == [
             (SummaryKind.PLACEHOLDER, "superseded"),
             (SummaryKind.PLACEHOLDER_REPLACED, "live"),
@@ -325,12 +325,12 @@ def test_a_restart_of_every_process_in_between_changes_nothing(
         model.answer(structured)
         with scene(database, model, FAULTS[name], abort=False, restarts=restarts) as it:
             it.fail()
-            after_failure = told(database)
+            after_failure = stored_rows(database)
             it.mend()
             it.place.pass_by(30_000)
             it.place.work()
             asked = [json.dumps(request["messages"]) for request in model.requests]
-            ends.append((after_failure, told(database), asked))
+            ends.append((after_failure, stored_rows(database), asked))
     assert ends[0] == ends[1]
     assert len(ends[0][1]["summaries"]) == 2
 

@@ -150,11 +150,11 @@ def test_parts_that_were_answered_serve_the_real_summary_of_a_placeholder(
 ) -> None:
     model.fail_next(Good(), Good(), Status(401))
     narrow.ask(Trigger.AFTER_RESPONSE)
-    (folded,) = narrow.work()
-    assert folded.outcome is Outcome.PLACEHOLDER
+    (failed,) = narrow.work()
+    assert failed.outcome is Outcome.PLACEHOLDER
     narrow.pass_by(narrow.wait_ms())
-    (healed,) = narrow.work()
-    assert healed.outcome is Outcome.PLACEHOLDER_REPLACED
+    (replaced,) = narrow.work()
+    assert replaced.outcome is Outcome.PLACEHOLDER_REPLACED
     parts, _ = parts_of(model)
     assert list(Counter(parts).values()) == [1, 1, 2, *[1] * (len(set(parts)) - 3)]
 

@@ -82,7 +82,7 @@ def notifications(url: str, queue: str) -> list[str]:
         return [json.loads(text)["headers"]["task"] for text in client.lrange(queue, 0, -1)]
 
 
-def test_a_finished_job_succeeds_says_what_was_done_and_rings_for_what_follows(
+def test_a_finished_job_succeeds_says_what_was_done_and_notifies_of_what_follows(
     sqlite_url: str, redis_url: str
 ) -> None:
     with scene(sqlite_url, redis_url) as (play, app, _, _):
@@ -122,14 +122,16 @@ def test_a_crash_is_a_retry_until_it_is_a_failure_and_neither_quotes_anything(
         run(app, FINALIZE, job_id=job(play))
         micro = job(play)
         points.raises_at = "planned"
-        told = [run(app, ABSORB, job_id=micro) for _ in range(MAX_CRASHES)]
-        assert [state for state, _ in told] == ["RETRY", "RETRY", "FAILURE"]
-        assert "RuntimeError" in told[-1][1]
-        assert SECRET not in str(told) + caplog.text
+        results = [run(app, ABSORB, job_id=micro) for _ in range(MAX_CRASHES)]
+        assert [state for state, _ in results] == ["RETRY", "RETRY", "FAILURE"]
+        assert "RuntimeError" in results[-1][1]
+        assert SECRET not in str(results) + caplog.text
         assert run(app, ABSORB, job_id=micro) == ("SUCCESS", "already taken")
 
 
-def test_the_reconciler_rings_for_what_nobody_rang_for(sqlite_url: str, redis_url: str) -> None:
+def test_the_reconciler_notifies_of_what_has_no_notification(
+    sqlite_url: str, redis_url: str
+) -> None:
     with scene(sqlite_url, redis_url) as (play, app, _, _):
         assert notifications(redis_url, "turns") == []
         assert run(app, RECONCILE) == ("SUCCESS", "1")

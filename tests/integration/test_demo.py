@@ -101,7 +101,7 @@ def test_a_short_demo_for_people_ends_with_a_verdict_and_leaves_nothing(tmp_path
     assert [path.name for path in tmp_path.iterdir()] == ["talk.json"]
 
 
-def test_the_first_of_several_sessions_is_played_and_told(tmp_path: Path) -> None:
+def test_the_first_of_several_sessions_is_played_and_named(tmp_path: Path) -> None:
     lines = [{"id": name, "messages": turn(1)} for name in ("first", "second")]
     (tmp_path / "talk.jsonl").write_text("\n".join(map(json.dumps, lines)))
     ended = execute("demo", "--transcript", "talk.jsonl", "--json", home=tmp_path)

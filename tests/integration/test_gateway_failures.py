@@ -121,8 +121,8 @@ def test_a_server_killed_while_turns_are_finished_stores_each_turn_whole_or_not_
         assert failed, "the server was killed too late to matter"
         own_postgres.start()
         # Whoever was told that a turn is stored finds it; whoever was not repeats the call.
-        told = {thread_turn: finish(*thread_turn).repeated for thread_turn in stored}
-        assert all(told.values())
+        repeated = {thread_turn: finish(*thread_turn).repeated for thread_turn in stored}
+        assert all(repeated.values())
         for thread_turn in failed:
             finish(*thread_turn)
         for place, session in enumerate(sessions):

@@ -137,7 +137,7 @@ class TestReading:
 
 
 class TestListening:
-    def test_begins_now_unless_told_otherwise(
+    def test_begins_now_unless_asked_otherwise(
         self, gateway: Gateway, database: Database, session: Session
     ) -> None:
         old = emit(database, session)
@@ -159,7 +159,7 @@ class TestListening:
             wait_until(lambda: len(heard) == len(ids), "all signals")
         assert [signal.id for signal in heard] == ids
 
-    def test_ends_soon_after_it_is_told_to(self, gateway: Gateway, session: Session) -> None:
+    def test_ends_soon_after_it_is_asked_to(self, gateway: Gateway, session: Session) -> None:
         started = time.monotonic()
         with listening(gateway, poll_seconds=SLOW_POLL):
             pass

@@ -292,7 +292,7 @@ def status(connection: HTTPConnection, path: str = "/metrics", **headers: str) -
     return answer.status
 
 
-def test_metrics_are_served_to_whoever_knows_the_password() -> None:
+def test_metrics_are_served_to_those_who_know_the_password() -> None:
     right = "Basic " + b64encode(PAIR.encode()).decode()
     with serving(Credentials((PAIR,))) as connection:
         assert status(connection) == 401

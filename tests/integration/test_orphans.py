@@ -69,7 +69,7 @@ def drop_all(database: Database) -> None:
 
 
 class TestTurns:
-    def test_that_nobody_decided_about_get_a_job(self, play: Play) -> None:
+    def test_that_were_never_decided_about_get_a_job(self, play: Play) -> None:
         case = Case(play)
         case.say(12)
         forget_jobs(play.database)
@@ -148,7 +148,7 @@ class TestTurns:
 
 
 class TestPlaceholders:
-    def fold(self, place: Workplace, model: ModelServer) -> None:
+    def use_placeholder(self, place: Workplace, model: ModelServer) -> None:
         """Let a pass fail, so that a placeholder is shown."""
         model.always(Status(401))
         place.ask(Trigger.AFTER_RESPONSE)
@@ -157,9 +157,11 @@ class TestPlaceholders:
         assert job is not None
         assert job.trigger == Trigger.REPLACE_PLACEHOLDER
 
-    def test_that_nobody_is_to_heal_get_a_job(self, database: Database, model: ModelServer) -> None:
+    def test_without_a_replacement_job_get_one(
+        self, database: Database, model: ModelServer
+    ) -> None:
         with Workplace(desk(database), model.base_url) as place:
-            self.fold(place, model)
+            self.use_placeholder(place, model)
             with place.process() as context:
                 assert recover_orphans(context).placeholders == 0
                 forget_jobs(database, "kind = 'batch'")
@@ -186,7 +188,7 @@ class TestPlaceholders:
         self, database: Database, model: ModelServer
     ) -> None:
         with Workplace(desk(database), model.base_url) as place:
-            self.fold(place, model)
+            self.use_placeholder(place, model)
             self.die(database)
             for _ in range(2):
                 with place.process() as context:
@@ -214,7 +216,7 @@ class TestPlaceholders:
         self, database: Database, model: ModelServer
     ) -> None:
         with Workplace(desk(database), model.base_url) as place:
-            self.fold(place, model)
+            self.use_placeholder(place, model)
             self.die(database)
             drop_all(database)
             place.pass_by(100 * DAY)

@@ -233,7 +233,7 @@ def test_every_way_to_write_postgresql_opens_the_one_driver(scheme: str) -> None
         "postgresql://localhost:5432/x?user=u&password=secret",
     ],
 )
-def test_the_place_of_a_database_is_told_without_its_password(url: str) -> None:
+def test_the_place_of_a_database_is_shown_without_its_password(url: str) -> None:
     place = open_database(url).place
     assert "secret" not in place
     assert "localhost:5432/x" in place

@@ -189,7 +189,7 @@ def test_rescue_buries_what_crashed_too_often_and_keeps_what_arrived_meanwhile(
     assert worker.after(MAX_CRASHES * AFTER_LEASE).claim(new.id) is not None
 
 
-def test_a_rescued_job_can_be_rung_for_and_claimed_at_once(
+def test_a_recovered_job_can_be_notified_and_claimed_at_once(
     worker: Worker, session: StoredSession
 ) -> None:
     due = session.enqueue(notified=True)

@@ -153,8 +153,8 @@ def test_two_workers_come_to_what_one_sequential_run_comes_to(
         for place in range(SESSIONS):
             session = play.gateway.open_session(f"s{place}")
             assert state_of(play, session) == sequential[session.id]
-            told = [row.message for row in play.everything(session) if row.message is not None]
-            assert [json.dumps(m) for m in told] == [json.dumps(m) for m in said]
+            stored = [row.message for row in play.everything(session) if row.message is not None]
+            assert [json.dumps(m) for m in stored] == [json.dumps(m) for m in said]
             assert len(micro_markers(play.view(session))) == 1
             check_attempts(database, session)
         assert len(sequential["s0"]["covered"]) > TURNS // SESSIONS
@@ -163,8 +163,8 @@ def test_two_workers_come_to_what_one_sequential_run_comes_to(
         assert rows_of(database, "SELECT count(*) FROM answers") == [(0,)]
         changes = read_log(database)
         check_one_at_a_time(changes)
-        holders = {line for worker in workers for line in worker.output.splitlines()}
-        assert any("micro.absorb" in line for line in holders)
+        runs = {line for worker in workers for line in worker.output.splitlines()}
+        assert any("micro.absorb" in line for line in runs)
         for worker in workers:
             assert "succeeded" in worker.output, "one of the workers had nothing to do"
 
@@ -184,7 +184,7 @@ def check_attempts(database: Database, session: Session) -> None:
     assert {one[0] for one in tries} <= {"absorbed", "defragmented", "nothing_due"}
 
 
-def test_a_row_that_nobody_rang_for_is_found_by_the_schedule(
+def test_a_row_without_a_notification_is_found_by_the_schedule(
     sqlite_url: str, redis_url: str, processes: Processes, tmp_path: Path
 ) -> None:
     host = Host(processes, tmp_path, sqlite_url, redis_url, schedule={"reconcile_seconds": 1.0})

@@ -19,7 +19,7 @@ from workers.conversation.transcript import is_system, tool_groups
 from workers.policy.triggers import RULES, Trigger
 
 SMALL = RegionRules(protect_first_n=3, protect_last_n=8, min_tail_user_messages=1, tail_budget=800)
-NO_WISH = CompactionOptions()
+NO_OPTIONS = CompactionOptions()
 ENTERING = {
     Trigger.AFTER_RESPONSE,
     Trigger.PREFLIGHT,
@@ -40,16 +40,16 @@ def desk(turns: int = 16, **last: Any) -> list[Row]:
 
 def taken(
     view: Sequence[Row],
-    wishes: CompactionOptions = NO_WISH,
+    options: CompactionOptions = NO_OPTIONS,
     *,
     trigger: Trigger = Trigger.MANUAL,
     turn_open: bool = False,
 ) -> list[int]:
-    _, span = divide(view, SMALL, RULES[trigger], wishes, turn_open=turn_open)
+    _, span = divide(view, SMALL, RULES[trigger], options, turn_open=turn_open)
     return [row.position for row in span.messages]
 
 
-def test_without_a_wish_the_middle_is_taken() -> None:
+def test_without_options_the_middle_is_taken() -> None:
     assert taken(desk()) == [*range(3, 55)]
 
 
@@ -113,8 +113,8 @@ def test_a_group_that_was_closed_before_the_marker_is_of_the_open_turn_too() -> 
     assert taken(shown, trigger=Trigger.ENGINE, turn_open=True) == []
 
 
-wishes = st.one_of(
-    st.just(NO_WISH),
+any_options = st.one_of(
+    st.just(NO_OPTIONS),
     st.builds(CompactionOptions, keep_last=st.integers(0, 40)),
     st.builds(CompactionOptions, up_to=st.integers(0, 400)),
     st.builds(CompactionOptions, around=st.integers(0, 400)),
@@ -131,14 +131,18 @@ numbers = st.builds(
 @given(
     view=views(),
     rules=numbers,
-    wish=wishes,
+    options=any_options,
     trigger=st.sampled_from(Trigger),
     turn_open=st.booleans(),
 )
 def test_no_group_is_cut_and_what_is_protected_stays(
-    view: list[Row], rules: RegionRules, wish: CompactionOptions, trigger: Trigger, turn_open: bool
+    view: list[Row],
+    rules: RegionRules,
+    options: CompactionOptions,
+    trigger: Trigger,
+    turn_open: bool,
 ) -> None:
-    regions, span = divide(view, rules, RULES[trigger], wish, turn_open=turn_open)
+    regions, span = divide(view, rules, RULES[trigger], options, turn_open=turn_open)
     gone = indexes(view, span)
     assert gone <= set(regions.middle)
     check_protected(view, rules, regions, gone)

@@ -189,13 +189,15 @@ def test_the_table_of_thresholds_is_computed() -> None:
 
 def test_the_table_of_built_in_model_keys_is_that_of_the_code() -> None:
     rows = page("docs/explanation/regions.md").table("key")
-    told = {key.strip("` "): float(ratio) for keys, ratio in rows for key in keys.split(",")}
-    assert told == dict(_BUILT_IN)
+    documented = {key.strip("` "): float(ratio) for keys, ratio in rows for key in keys.split(",")}
+    assert documented == dict(_BUILT_IN)
 
 
 def test_the_table_of_triggers_is_that_of_the_rules() -> None:
     rows = page("docs/explanation/triggers.md").table("trigger | priority")
-    told = {row[0].strip("`"): (int(row[1]), *(cell == "yes" for cell in row[2:])) for row in rows}
+    documented = {
+        row[0].strip("`"): (int(row[1]), *(cell == "yes" for cell in row[2:])) for row in rows
+    }
     known = {
         _word(trigger.value): (
             rules.priority,
@@ -208,7 +210,7 @@ def test_the_table_of_triggers_is_that_of_the_rules() -> None:
         )
         for trigger, rules in RULES.items()
     }
-    assert told == known
+    assert documented == known
     conditions = page("docs/explanation/triggers.md").table("trigger")
     assert {row[0].strip("`") for row in conditions} == set(known)
 
@@ -229,10 +231,10 @@ def test_every_outcome_and_every_signal_has_a_meaning() -> None:
 
 def test_the_table_of_error_classes_is_that_of_the_code() -> None:
     rows = page("docs/explanation/failures.md").table("class")
-    told = {row[0].strip("`"): tuple(row[2:]) for row in rows}
-    assert set(told) == {one.value for one in ErrorClass}
+    documented = {row[0].strip("`"): tuple(row[2:]) for row in rows}
+    assert set(documented) == {one.value for one in ErrorClass}
     for one in ErrorClass:
-        again, exchange, breaker = told[one.value]
+        again, exchange, breaker = documented[one.value]
         assert again.startswith("waits") == one.not_asked
         assert (again == "no") == one.permanent
         assert (exchange == "yes") == (not one.blames_endpoint)

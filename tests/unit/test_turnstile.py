@@ -54,7 +54,7 @@ def test_as_many_as_its_width_pass_together() -> None:
     run(meet, meet, meet)
 
 
-def test_one_that_is_stuck_holds_the_others_up_once() -> None:
+def test_one_that_is_stuck_delays_the_others_once() -> None:
     concurrency_limit, inside, passed = ConcurrencyLimit(patience=0.05), Event(), Event()
     stuck = Thread(target=lambda: _stay(concurrency_limit, inside, passed), daemon=True)
     stuck.start()
