@@ -67,7 +67,7 @@ class Incident:
 
 @dataclass(slots=True)
 class _Work:
-    """A job that is being worked on: as it was before, the requests in vain before, and whether
+    """A job that is being worked on: as it was before, the failed requests before, and whether
     something came in between."""
 
     job: JobRecord
@@ -137,7 +137,7 @@ class Stage(Talks):
         self.world.clock.ahead_ms += ms
 
     def end_leases(self) -> None:
-        """What silent workers held is due again."""
+        """Make due again what silent workers had leased."""
         self.pass_by(AFTER_LEASE_MS)
         self.rescue()
 
@@ -171,7 +171,7 @@ class Stage(Talks):
             self._incident = None
 
     def work_off(self) -> int:
-        """Work everything that is due now; gives how many jobs that were."""
+        """Work everything that is due now; return how many jobs that were."""
         for number in range(MOST_JOBS):
             if not self.work_one():
                 if not self._silent():
@@ -180,7 +180,7 @@ class Stage(Talks):
         raise AssertionError("the queue does not come to rest")
 
     def work_again(self) -> None:
-        """A ring for a job that is done comes once more."""
+        """Notify once more of a job that is done."""
         with self.world.database.read() as connection:
             known = [job for key in self.tags for job in job_records.all_jobs(connection, key)]
         for job in known:
@@ -188,8 +188,7 @@ class Stage(Talks):
                 assert work(self.world.context, job.id) == NotClaimed()
 
     def recover(self) -> None:
-        """The summariser is well again, nobody is silent, and time passes: all work comes to its
-        end, and no placeholder is left."""
+        """Let the summariser answer and time pass: all work ends, and no placeholder is left."""
         self.summariser.next.clear()
         self.summariser.usually = Answer.GOOD
         self.summariser.chars = LARGE_ROOM
@@ -208,10 +207,10 @@ class Stage(Talks):
             dead = any(job.kind == JobKind.BATCH and job.state == JobState.DEAD for job in now.jobs)
             kinds = [one.kind for one in now.live_summaries]
             # A job that has killed its process thrice waits for an operator.
-            assert dead or SummaryKind.PLACEHOLDER not in kinds, "a placeholder was never healed"
+            assert dead or SummaryKind.PLACEHOLDER not in kinds, "a placeholder was never replaced"
 
     def undo_everything(self) -> None:
-        """What was said is the view, as if nobody had ever compacted."""
+        """Undo all: the view is what was said, as if there had been no compaction."""
         for who, session in enumerate(self.sessions):
             while self.undo(who):
                 pass
@@ -245,7 +244,7 @@ class Stage(Talks):
         return not isinstance(result, NotClaimed)
 
     def _each_attempt_counted(self, doing: _Work) -> None:
-        """What was asked in vain is an attempt of its job, unless something came in between."""
+        """Check that a failed request counts as an attempt, unless something came in between."""
         job = doing.job
         if job.kind is not JobKind.BATCH or doing.disturbed:
             return
@@ -301,7 +300,7 @@ class Stage(Talks):
                 self.work_one()
 
     def _asked(self, request: SummaryRequest) -> None:
-        """A summariser is asked: who asks, may it, and what does it tell?"""
+        """Check a request to a summariser: which worker asks, whether it may, and what it sends."""
         doing = self._working[-1]
         for message in chat_messages(request):
             check_words(message["content"], self.tags, doing.key)

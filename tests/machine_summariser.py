@@ -1,4 +1,4 @@
-"""A summariser that does as a test tells it, well or badly, one act for each question."""
+"""A summariser that does as a test scripts it, well or badly, one act for each question."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class ScriptedSummariser:
     """Does the acts of `next`, one a question, then what it does `usually`.
 
     `asked` is called with every request before it is answered. `chars` is the room of a request,
-    `vain` how many requests were not answered with what can be accepted.
+    `failed_requests` how many requests were not answered with what can be accepted.
     """
 
     model = "scripted"
@@ -155,8 +155,7 @@ class ScriptedSummariser:
         return texts[-1]
 
     def _good(self, request: SummaryRequest, lines: int) -> str:
-        """Return a good answer in as many lines a section, which tells whose conversation it is
-        about."""
+        """Return a good answer in as many lines a section, which names its conversation."""
         read = "\n".join((request.previous, *(one.text for one in request.passages)))
         about = " ".join(sorted(set(_TAGGED.findall(read)))) or "something"
         lines_about = [

@@ -61,18 +61,18 @@ class Talks:
         return read_state(self.world.database, key)
 
     def say(self, who: int, shape: AnyShape, *, usage: dict[str, int] | None = None) -> None:
-        """A turn ends."""
+        """Store a whole turn."""
         turn = self._next_turn(who, shape)
         self._store(who, turn, closes=True, usage=usage)
 
     def begin(self, who: int, shape: AnyShape, *, usage: dict[str, int] | None = None) -> None:
-        """All but the end of a turn arrives."""
+        """Store all but the end of a turn."""
         turn = self._next_turn(who, shape)
         part = Turn(turn.messages[:-1], turn.origins[:-1])
         self._store(who, part, closes=False, usage=usage)
 
     def answer_late(self, who: int) -> None:
-        """A result of a call that waits arrives between turns."""
+        """Store a result of an open call between turns."""
         said = [row for row in self.state(self.key(who)).view if row.message]
         waiting = open_calls([dict(row.message or {}) for row in said])
         tag = TAGS[who]
@@ -82,7 +82,7 @@ class Talks:
         self._store(who, Turn([message], [None]), closes=False)
 
     def repeat(self, who: int) -> None:
-        """The last turn is told again, and something else under its name."""
+        """Send the last turn again, and something else under its name."""
         if who not in self._last:
             return
         event_id, turn = self._last[who]
@@ -130,7 +130,7 @@ class Talks:
         self.accounts[key].rewound(rewound, cut, self.state(key))
 
     def compact(self, who: int, **options: Any) -> None:
-        """A person asks; places lie within the session."""
+        """Compact by request; positions lie within the session."""
         last = len(self.accounts[self.key(who)].said) - 1
         given = {
             name: min(value, last) if name in ("up_to", "around") else value
@@ -140,7 +140,7 @@ class Talks:
             self.world.gateway.compact(self.sessions[who], **given)
 
     def withdraw(self, who: int) -> None:
-        """The person who asked for a pass gives up."""
+        """Withdraw a requested pass."""
         for job in self.open_jobs(self.key(who)):
             if job.kind is JobKind.BATCH:
                 withdraw(self.world.database, self.key(who), job.id)
@@ -159,7 +159,7 @@ class Talks:
         self.world.gateway.request_compaction(self.sessions[who])
 
     def trigger(self, who: int, trigger: Trigger) -> None:
-        """A pass is made due, whoever finds it so."""
+        """Enqueue a pass for a trigger."""
         with self.world.database.write() as connection:
             jobs.enqueue(
                 connection,
@@ -191,7 +191,7 @@ class Talks:
             return job_records.open_jobs(connection, key)
 
     def check(self) -> None:
-        """All invariants, between two acts."""
+        """Check all invariants between two acts."""
         settings = self.world.dial.current().compression
         for key, account in self.accounts.items():
             now = self.state(key)

@@ -42,7 +42,7 @@ class ClockedDatabase(Database):
 
     def __init__(self, engine: Engine, clock: Clock) -> None:
         object.__setattr__(self, "engine", engine)
-        object.__setattr__(self, "turnstile", None)
+        object.__setattr__(self, "concurrency_limit", None)
         object.__setattr__(self, "_clock", clock)
 
     @property

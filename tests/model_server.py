@@ -133,7 +133,7 @@ class ModelServer:
             return self._given_up
 
     def answer(self, strategy: Strategy) -> None:
-        """From now on good answers are `strategy(request)`."""
+        """Let good answers be `strategy(request)` from now on."""
         with self._lock:
             self._strategy = strategy
 

@@ -255,7 +255,7 @@ class Workplace:
             yield gateway
 
     def work(self, **tools: Any) -> list[PassResult]:
-        """Work the strongest job that is due and give what became of it; [] where none is."""
+        """Work the due job of highest priority; return its results, or [] where none is due."""
         with self.now.write() as connection:
             due = jobs.notify_due(connection, self.now, again_after_ms=-1, limit=1)
         if not due:
@@ -295,7 +295,7 @@ class Workplace:
         return next((job for job in found if job.kind is JobKind.BATCH), None)
 
     def wait_ms(self) -> int:
-        """Return how long the batch job was told to wait."""
+        """Return how long the batch job has to wait."""
         query = "SELECT run_at - updated_at FROM jobs WHERE kind = 'batch' AND state = 'due'"
         with self.now.read() as connection:
             return int(connection.execute(sql(query)).scalar_one())

@@ -69,7 +69,7 @@ class Crew:
         return sessions
 
     def do_nothing(self, times: int) -> float:
-        """Run so many tasks that do nothing; gives the seconds they took."""
+        """Run so many tasks that do nothing; return the seconds they took."""
 
         def fill() -> None:
             for number in range(times):
@@ -90,8 +90,8 @@ class Crew:
         )
 
     def work(self, turns: Sequence[tuple[Session, Said]]) -> float:
-        """Finish turns and work all that is due then; gives the seconds that the work took, from
-        the first ring that is taken to the last commit, with no ring for a turn left."""
+        """Finish turns and work all that is due then; return the seconds that the work took, from
+        the first notification taken to the last commit, with no notification of a turn left."""
 
         def fill() -> None:
             for session, said in turns:

@@ -95,8 +95,7 @@ class _Counter:
         )
 
     def _settle(self) -> None:
-        """Wait for the ring, so that it disturbs nobody, and work the job, so that the next turn
-        makes a new one."""
+        """Wait for the notification and work the job, so that the next turn makes a new one."""
         deadline = time.monotonic() + _NOTIFY_SECONDS
         while not self.broker.llen(TURNS):
             assert time.monotonic() < deadline, "nobody rang"

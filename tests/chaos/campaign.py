@@ -38,7 +38,7 @@ def run(
     postgres: PostgresServer | None = None,
     report: Report = lambda _: None,
 ) -> Tally:
-    """Play a run on servers of its own and give its tally; `tell` hears of its progress."""
+    """Play a run on servers of its own and return its tally; `report` gets its progress."""
     stage = Stage(form, directory, redis, postgres)
     try:
         return _Run(form, stage, report).play()

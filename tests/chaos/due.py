@@ -29,7 +29,7 @@ def due_or_running(database: Database) -> bool:
 
 
 def count_notifications_as_lost(database: Database) -> None:
-    """Let the half minute pass after which the reconciler rings again."""
+    """Let the half minute pass after which the reconciler notifies again."""
     _shift(
         database,
         "UPDATE jobs SET notified_at = notified_at - :ms WHERE state = 'due'",
@@ -38,7 +38,7 @@ def count_notifications_as_lost(database: Database) -> None:
 
 
 def move_times_back(database: Database, ms: int) -> None:
-    """What `ms` milliseconds that pass do to all that waits."""
+    """Do to all that waits what `ms` milliseconds that pass would do."""
     for statement in (
         "UPDATE guards SET until_at = until_at - :ms",
         "UPDATE endpoints SET open_until = open_until - :ms, probe_until = probe_until - :ms",

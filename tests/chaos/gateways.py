@@ -167,7 +167,7 @@ class _Speaker:
         twin = self._other.submit(self._patient.until_taken, call, turn)
         receipts = [self._patient.until_taken(call, turn), twin.result()]
         places = {(one.turn, one.first_position) for one in receipts}
-        assert len(places) == 1, f"an event told twice at once was stored twice: {receipts}"
+        assert len(places) == 1, f"an event sent twice at once was stored twice: {receipts}"
         self._patient.journal.write(Note.REPEATED, turn)
         return receipts[0]
 
@@ -178,7 +178,7 @@ class _Speaker:
             ),
             turn,
         )
-        assert receipt.repeated, f"an event told again was stored again: {receipt}"
+        assert receipt.repeated, f"an event sent again was stored again: {receipt}"
         assert receipt.first_position == before.first_position
         self._patient.journal.write(Note.REPEATED, turn)
 
@@ -190,7 +190,7 @@ class _Speaker:
         return {"prompt_tokens": context.tokens + 300, "revision": context.revision}
 
     def _look(self, turn: int, session: Session, saying: Saying) -> None:
-        """What a model would be sent next can be sent, and ends with what was said last."""
+        """Check that what a model would be sent next is valid, and ends with the last message."""
         context = self._patient.until_taken(lambda: self._gateway.load_context(session), turn)
         check_openai(context.messages)
         assert dict(context.messages[-1]) == saying.messages[-1], "the newest message is not shown"

@@ -32,7 +32,7 @@ def shuffle_notifications(url: str, rng: Random) -> None:
 
 
 def invent_notifications(url: str, database: Database, rng: Random) -> None:
-    """Ring for jobs that are due, run or ended long ago, and for some that never were."""
+    """Notify of jobs that are due, run or ended long ago, and for some that never were."""
     with suppress(StorageError):
         jobs = rows_of(database, "SELECT id, kind, queue FROM jobs")
         app = Celery("chaos", set_as_current=False)

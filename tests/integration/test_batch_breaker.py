@@ -1,4 +1,4 @@
-"""Who waits for a model that nobody may ask now, and who waits for a running micro job."""
+"""Passes that wait for a model whose breaker is open, or for a running micro job."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from workers.summariser.gate import Permit, SharedGate
 from workers.summariser.rate_limits import Limits
 
 AT_ONCE = {Trigger.HYGIENE_COUNT, Trigger.REPLACE_PLACEHOLDER}
-"""The count valve waits for nothing; healing has nothing to do here."""
+"""The count valve waits for nothing; replacing has nothing to do here."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The last ways out: reset, and the count valve with everything down (ENGINE.md §§9, 10)."""
+"""The last ways out: reset, and the count valve with everything down."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A summariser that fails in every way: the session stays as it was, or a placeholder stands in.
+"""A summariser that fails in every way: the session stays as it was, or gets a placeholder.
 
-The model is a local server that speaks the real protocol through the real client (ENGINE.md §10).
+The model is a local server that speaks the real protocol through the real client.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class Endpoint:
         self.url = f"http://127.0.0.1:{self._port}/v1"
 
     def mend(self) -> None:
-        """From now on give good answers."""
+        """Give good answers from now on."""
         if self.model is None:
             self._taken.close()
             self.model = self._stack.enter_context(ModelServer(self._port))
@@ -169,7 +169,7 @@ class Scene:
     fault: Fault
 
     def fail(self) -> Any:
-        """Work the job up to its last attempt, looking at each wait; gives what that came to."""
+        """Work the job up to its last attempt, looking at each wait; return what that came to."""
         place, fault = self.place, self.fault
         for number in range(1, fault.requests):
             (outcome,) = place.work()
@@ -204,7 +204,7 @@ class Scene:
         return {table: stored[table] for table in OF_THE_SESSION}
 
     def check_records(self) -> None:
-        """Each attempt left a record, and each request is in one."""
+        """Check that each attempt left a record, and that each request is in one."""
         fault, tries = self.fault, self.place.tries()
         failed = [one for one in tries if one.outcome == "failed"]
         assert [one.error_class for one in failed] == [fault.error_class.value] * fault.requests
@@ -295,7 +295,7 @@ def test_a_placeholder_is_shown_and_replaced_where_failures_do_not_abort(
         assert job is not None
         assert (job.trigger, job.tries, job.state.value) == (Trigger.REPLACE_PLACEHOLDER, 0, "due")
         assert abs(it.place.wait_ms() - 30_000) <= SLACK_MS
-        # It heals as soon as the model answers, whatever the cooldown says.
+        # It is replaced as soon as the model answers, whatever the cooldown says.
         it.mend()
         it.place.pass_by(30_000)
         (replaced,) = it.place.work()

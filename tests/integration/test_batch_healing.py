@@ -1,4 +1,4 @@
-"""A placeholder stands in until the model answers again (ENGINE.md §10): nothing is lost."""
+"""A placeholder is shown until the model answers again: nothing is lost."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_a_pass_that_changes_nothing_leaves_the_placeholder_to_be_replaced(
     trigger: Trigger, place: Workplace, model: ModelServer
 ) -> None:
     fail(place, model)
-    # Held back by the cooldown, or nothing to compact.
+    # Suppressed by the cooldown, or nothing to compact.
     assert outcome(place, trigger).outcome in (Outcome.SUPPRESSED, Outcome.NOTHING_DUE)
     job = place.job()
     assert job is not None

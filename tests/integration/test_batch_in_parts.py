@@ -1,4 +1,4 @@
-"""A middle that is larger than the window of the summariser (ENGINE.md §6.8)."""
+"""A middle that is larger than the window of the summariser."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_middle_larger_than_the_window_is_asked_in_parts_cut_between_exchanges
     parts, merges = parts_of(model)
     assert len(parts) >= 4
     assert len(merges) == 1
-    # Each turn is told in one part, in order; the first request is in the head.
+    # Each turn is in one part, in order; the first request is in the head.
     assert [number for part in parts for number in said_in(part)] == list(range(1, 14))
     for part in parts[1:]:
         (first, *_) = re.findall(r"(?:Request|Result|Done with)[^:.]*", part)

@@ -110,7 +110,7 @@ def test_a_second_pass_updates_the_summary_and_absorbs_both_markers(
     (first,) = markers(place)
     say(place.session, range(16, 24))
     agent = [row for row in place.view() if row.position > 54 and not row.opens_turn][:6]
-    place.session.absorb(agent, "The rolling summary tells of six steps.")
+    place.session.absorb(agent, "The rolling summary covers six steps.")
     assert [row.kind for row in markers(place)] == [Kind.BATCH, Kind.MICRO]
     model.forget()
     model.answer(structured)
@@ -122,7 +122,7 @@ def test_a_second_pass_updates_the_summary_and_absorbs_both_markers(
     (prompt,) = prompts(model)
     assert first.summary is not None
     assert first.summary in prompt
-    assert "The rolling summary tells of six steps." in prompt
+    assert "The rolling summary covers six steps." in prompt
     assert "Result 16.0" in prompt
     assert "Result 3.0" not in prompt
     assert rows_of(place.database, "SELECT kind, status FROM summaries ORDER BY id") == [
@@ -377,7 +377,7 @@ OPEN_TURN = {
     Trigger.CONTEXT_OVERFLOW,
     Trigger.MANUAL,
 }
-"""ENGINE.md §5: triggers 1 and 2, and those that bypass the guards."""
+"""Triggers during a turn, and those that bypass the guards (docs/explanation/triggers.md)."""
 
 
 @SQLITE

@@ -1,4 +1,4 @@
-"""Cooldown and anti-thrash by the clock (ENGINE.md §10): no automatic pass loops."""
+"""Cooldown and anti-thrash by the clock: no automatic pass loops."""
 
 from __future__ import annotations
 

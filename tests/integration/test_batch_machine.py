@@ -1,7 +1,7 @@
 """Any order of turns, failures, successes, restarts, manual runs, rewinds and undos.
 
 A state machine plays two owners' sessions with small windows and a summariser that fails in
-every way. After every step the invariants hold; at the end everything is worked off, healed and
+every way. After every step the invariants hold; at the end everything is worked off, replaced and
 undone, and what was said is there as it was said.
 """
 
@@ -108,7 +108,7 @@ OPERATOR_ACTS: dict[str, Callable[[Stage, int], None]] = {
         who, GuardName.COOLDOWN, GuardName.POOR_PASSES
     ),
     "restart": lambda stage, _: stage.restart(),
-    "ring again": lambda stage, _: stage.work_again(),
+    "notify again": lambda stage, _: stage.work_again(),
     "all is well again": lambda stage, _: stage.recover(),
 }
 

@@ -1,4 +1,4 @@
-"""Of bulk work a few jobs are under way at a time, whatever waits of it."""
+"""A few bulk jobs are under way at a time, however many wait."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def worker(database: Database) -> Worker:
 
 
 def bulk(database: Database, count: int, **more: Any) -> list[DueJob]:
-    """That many sessions, each with a bulk job that is due."""
+    """Create `count` sessions, each with a bulk job that is due."""
     return [
         StoredSession.create(database, f"bulk-{number}").enqueue(
             JobKind.BATCH, **{"queue": BULK_QUEUE, "trigger": "recompact", **more}
@@ -175,7 +175,7 @@ def test_all_are_worked_in_the_end_and_none_beside_their_places(database: Databa
     notifications, worked = deque(reconcile(context)), 0
     while notifications:
         assert len(notifications) <= AT_ONCE
-        # Nothing else rings meanwhile.
+        # Nothing else notifies meanwhile.
         assert reconcile(context) == []
         done = work_next(context, notifications.popleft().id)
         assert isinstance(done, Worked)

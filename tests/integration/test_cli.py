@@ -590,7 +590,7 @@ def read_all(descriptor: int) -> str:
         while chunk := os.read(descriptor, 65536):
             read.append(chunk)
     except OSError:
-        pass  # How Linux tells that the other end is closed.
+        pass  # How Linux reports that the other end is closed.
     finally:
         os.close(descriptor)
     return b"".join(read).decode()

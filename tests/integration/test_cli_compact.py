@@ -208,12 +208,12 @@ def rest_of(terminal: int) -> bytes:
         while chunk := os.read(terminal, 65536):
             rest += chunk
     except OSError:
-        pass  # How Linux tells that the other end is closed.
+        pass  # How Linux reports that the other end is closed.
     return rest
 
 
 def at_a_terminal(person: Person, home: Path, answer: bytes) -> tuple[int, str]:
-    """Run `compact desk` at a terminal, answer its question; gives code and screen."""
+    """Run `compact desk` at a terminal, answer its question; return code and screen."""
     ours, theirs = pty.openpty()
     environment = {
         **program_environment(home),
@@ -397,7 +397,7 @@ def test_a_job_that_a_worker_has_is_waited_for(url: str, session: Session) -> No
         assert claim is not None
         here = Thread(target=work_here, args=(context, asked, remarks, Event()))
         here.start()
-        wait_until(lambda: bool(remarks.remarks), "the person is told who works")
+        wait_until(lambda: bool(remarks.remarks), "the person sees who works")
         assert here.is_alive()
         elsewhere.finish(claim)
         here.join(10)

@@ -38,7 +38,7 @@ def session(database: Database) -> StoredSession:
 
 
 def died(session: StoredSession, kind: JobKind = JobKind.TURN, **more: Any) -> int:
-    """Make a job due in the session and let it fail for good; gives its number."""
+    """Make a job due in the session and let it fail for good; return its number."""
     due: DueJob = session.enqueue(kind, **more)
     worker = Worker(session.database)
     worker.dead_letter(worker.take(due))

@@ -106,7 +106,7 @@ def test_messages_at_the_broker_are_counted(
             gateway.open_session(f"s{number}")
             gateway.finalize_turn(f"s{number}", [user("Hi.")])
     with redis.Redis.from_url(redis_url) as client:
-        wait_until(lambda: client.llen(TURNS) == 3, "every turn was rung for")
+        wait_until(lambda: client.llen(TURNS) == 3, "every turn was notified")
     found = queues()
     assert found[TURNS]["messages"] == 3
     assert found[MICRO]["messages"] == 0

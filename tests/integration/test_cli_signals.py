@@ -1,4 +1,4 @@
-"""What gateways were told, at the command line."""
+"""The signals to gateways, at the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever breaks off in the middle of a pass: nothing half-done, and no answer bought twice."""
+"""Crashes in the middle of a pass: nothing half-done, and no answer paid for twice."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
 
 
 def check_end(scene: Desk, undisturbed: Undisturbed) -> None:
-    """The session is as if nothing had gone wrong, and nothing is left to do."""
+    """Check that the session is as if nothing had gone wrong, and that nothing is left to do."""
     assert shape(scene.play.view(scene.session)) == undisturbed.view
     assert rows_of(scene.database, "SELECT state, count(*) FROM jobs GROUP BY state") == [
         ("done", 2)

@@ -52,7 +52,7 @@ def test_figures_are_those_of_a_recount_and_alone_on_standard_output(tmp_path: P
 
 
 def expect_recount(figures: dict[str, Any], file: Path, sent: list[dict[str, Any]]) -> None:
-    """The figures are those that the kept database and the sent messages give by themselves."""
+    """Check the figures against those counted from the kept database and the sent messages."""
     with closing(sqlite3.connect(file)) as database:
         rows = database.execute(f"SELECT {', '.join(COLUMNS)} FROM messages").fetchall()
         [passes] = database.execute("SELECT count(*) FROM summaries WHERE kind='micro'").fetchone()
@@ -74,7 +74,7 @@ def expect_recount(figures: dict[str, Any], file: Path, sent: list[dict[str, Any
 
 
 def expect_sense(figures: dict[str, Any]) -> None:
-    """The figures hang together."""
+    """Check that the figures agree with each other."""
     assert figures["threshold"] == 15_300
     assert figures["summariser"] == "local"
     assert 0 < figures["finalize_ms_p50"] <= figures["finalize_ms_p99"]

@@ -100,7 +100,7 @@ def test_work_that_waited_is_done_at_the_start_without_a_notification(sqlite_url
             # And what comes later, within a second or so.
             started = time.monotonic()
             say_turns(gateway, "t", range(16))
-            wait_until(lambda: markers(database) == 2, "what came later is done")
+            wait_until(lambda: markers(database) == 2, "later work is done")
             assert time.monotonic() - started < bound(10)
             wait_until(lambda: nothing_is_open(database), "all is done")
 
@@ -143,7 +143,7 @@ def test_a_broker_that_is_configured_is_used_and_not_needed(
         embedded(settings),
     ):
         say_turns(gateway, "s", range(16))
-        wait_until(lambda: markers(database) == 1, "rung through the broker")
+        wait_until(lambda: markers(database) == 1, "notified through the broker")
         wait_until(lambda: nothing_is_open(database), "all is done")
 
 

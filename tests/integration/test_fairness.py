@@ -1,4 +1,4 @@
-"""Owners are served in turn, whoever has more due."""
+"""Owners are served round robin, no matter which has more due."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def context_on(database: Database) -> WorkerContext:
 def enqueue(
     database: Database, owner: str, count: int, *, notified: bool = True, kind: str = "micro"
 ) -> list[int]:
-    """That many sessions of an owner, each with a job that is due; gives the jobs' ids."""
+    """Create `count` sessions of an owner, each with a due job; return the jobs' ids."""
     with database.write() as connection:
         connection.execute(
             sql(
@@ -91,7 +91,7 @@ def worked(context: WorkerContext, notify: int) -> Worked:
         case Crashed(error):
             raise error
         case NotClaimed():
-            raise AssertionError("a ring for a due job came to nothing")
+            raise AssertionError("a notification of a due job found nothing")
 
 
 def test_five_sessions_are_done_within_a_few_claims_though_ten_thousand_came_before(
@@ -134,7 +134,7 @@ def test_the_notified_job_is_notified_again_where_another_was_worked(
     assert [due.id for due in first.due] == other
     second = worked(context, other[0])
     assert (second.job_id, second.due) == (other[0], ())
-    # The ring of what was worked in between comes to nothing.
+    # The notification of what was worked in between finds nothing.
     assert work_next(context, mine[0]) == NotClaimed()
 
 

@@ -1,4 +1,4 @@
-"""Compaction at the gateway's door, by a plugin and by a person."""
+"""Compaction through the gateway, by a plugin and by a person."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ NOWHERE = "redis://127.0.0.1:1/0"
 
 @pytest.fixture
 def owner() -> str:
-    """Return one of his own for each test: the channels of a Redis are the same in all of its
+    """Return an owner of its own for each test: the channels of a Redis are the same in all of its
     databases, and tests run in several processes."""
     return f"owner {uuid.uuid4().hex}"
 

@@ -1,4 +1,4 @@
-"""A placeholder that comes back by an undo is seen to like a new one (ENGINE.md §10)."""
+"""A placeholder that an undo brings back is replaced like a new one."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_undo_and_rewind_enqueue_the_replacement_of_a_placeholder_that_they_brin
         play.gateway.undo(session)
         (due,) = replacement_jobs(play, session)
         assert due.run_at > 0
-        # The undo holds automatic passes until the next turn; then it is healed again.
+        # The undo suppresses automatic passes until the next turn; then it is replaced again.
         play.say(session, Turn(turn(30), [None] * 4))
         play.database = later(play.database, HOUR_MS)
         play.context = replace(play.context, database=play.database)

@@ -23,7 +23,7 @@ from workers.summariser.extractive.local import LocalSummariser
 
 
 class HangingSummariser(LocalSummariser):
-    """Does not answer before it is told to, and hears nothing meanwhile."""
+    """Does not answer before it is released, and hears nothing meanwhile."""
 
     def __init__(self) -> None:
         super().__init__()

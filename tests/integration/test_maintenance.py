@@ -1,4 +1,4 @@
-"""Upkeep of a database file, beside those who use it."""
+"""Maintenance of a database file while it is in use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics: all of them exist, they tell what is stored, and they never shrink."""
+"""Metrics: all of them exist, they show what is stored, and counters never shrink."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A summariser that misbehaves in every way changes nothing (ENGINE.md §7, faults F067–F087).
+"""A summariser that misbehaves in every way changes nothing.
 
 The model is a local server that speaks the real protocol through the real client.
 """

@@ -1,4 +1,4 @@
-"""Queues that are paused: nothing is rung for or claimed there, and nothing is lost."""
+"""Paused queues: nothing is notified or claimed there, and nothing is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bulk re-compaction: each session once, whatever breaks in on it, and never in anybody's way."""
+"""Bulk re-compaction: each session once, whatever interrupts it, and never in the way of others."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_stopping_takes_back_what_nobody_has_begun_and_resuming_does_the_rest(
 
 
 def play(database: Database, run: Run) -> None:
-    """A whole run with a stop and a resumption in its middle."""
+    """Play a whole run with a stop and a resumption in its middle."""
     context = context_on(database)
     for due in reconcile(context):
         work_next(context, due.id)

@@ -1,4 +1,4 @@
-"""Claiming a job, and what its holder may write as long as nobody else holds it."""
+"""Claiming a job, and what its lease owner may write as long as no other has the lease."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def test_a_dead_job_knows_when_it_failed_first(worker: Worker, session: StoredSe
     assert row["failed_last_at"] - row["failed_first_at"] >= AFTER_LEASE
 
 
-# How a holder may lose its job. Each takes the worker that holds it and its claim.
+# How a lease owner may lose its job. Each takes the worker that has it and its claim.
 
 
 def taken_over(worker: Worker, claim: Claim) -> None:

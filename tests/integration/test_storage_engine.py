@@ -1,4 +1,4 @@
-"""One door to both databases: snapshots, transactions, the clock, and what is refused."""
+"""One interface to both databases: snapshots, transactions, the clock, and what is refused."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_what_is_written_through_a_read_is_not_kept(database: Database) -> None:
 
 
 def test_statements_stay_prepared_whatever_numbers_they_are_given(postgres_url: str) -> None:
-    """A rollback, or a number of another size, would cost that."""
+    """Without care, a rollback or a number of another size would cost that."""
     with migrated(postgres_url) as database:
         for number in (1, 40_000, 3_000_000_000):
             for _ in range(PREPARE_THRESHOLD + 1):

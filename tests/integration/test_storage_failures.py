@@ -1,4 +1,4 @@
-"""A database that fails is one clear error, soon, and the error tells no secret."""
+"""A database that fails is one clear error, soon, and the error shows no secret."""
 
 from __future__ import annotations
 

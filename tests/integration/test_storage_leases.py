@@ -1,4 +1,4 @@
-"""Leases end by the database's clock, and what becomes of a job whose holder went silent."""
+"""Leases end by the database's clock, and what happens to a job whose lease owner went silent."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def deadline(worker: Worker) -> int:
 
 
 def crash(worker: Worker, job_id: int) -> Worker:
-    """Claim a job and go silent; gives the worker of the time when the lease has ended."""
+    """Claim a job and go silent; return the worker of the time when the lease has ended."""
     assert worker.claim(job_id) is not None
     return worker.after(AFTER_LEASE)
 

@@ -1,4 +1,4 @@
-"""Which jobs are rung for, and how often."""
+"""Which jobs are notified, and how often."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_notification_by_the_caller_counts(worker: Worker, session: StoredSess
 def test_a_notification_for_a_job_that_waits_does_not_count(
     worker: Worker, session: StoredSession
 ) -> None:
-    """It comes to nothing, so the job must be rung for when its time has come."""
+    """The job must be notified again when its time has come."""
     due = session.enqueue(delay_ms=1000, notified=True)
     session.enqueue(notified=True)
     assert worker.notify() == []

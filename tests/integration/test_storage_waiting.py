@@ -1,4 +1,4 @@
-"""What somebody sees who waits for a job: how it stands, and its tries since then."""
+"""What a waiting caller sees of a job: its state, and its tries since then."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ from workers.summariser.gate import SharedGate
 Result = TypeVar("Result")
 
 ATTEMPTS = 3
-"""What one job spends on a summary, ENGINE.md §10."""
+"""What one job spends on a summary."""
 THREADS = 8
 AFTER_PAUSE_MS = FIRST_OPEN_MS + 1
 

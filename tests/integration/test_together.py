@@ -34,7 +34,7 @@ def play(database_url: str) -> Iterator[Play]:
 
 
 def talk(play: Play, number: int) -> list[int]:
-    """Finish a turn in each of that many new sessions; gives the turn jobs, rung for."""
+    """Finish a turn in each of that many new sessions; return the turn jobs, notified."""
     for _ in range(number):
         session = play.gateway.open_session(context_window=128_000)
         play.gateway.finalize_turn(session, [user("hello"), assistant("good day")])

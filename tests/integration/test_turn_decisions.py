@@ -1,4 +1,4 @@
-"""What a turn makes due: reports, sizes, guards and who else compacts decide, once each."""
+"""What a turn enqueues: reports, sizes, guards and who else compacts decide, once each."""
 
 from __future__ import annotations
 

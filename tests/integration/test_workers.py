@@ -77,7 +77,7 @@ class Host:
 
 
 def end(beat: Child, *workers: Child) -> None:
-    """Stop them; workers have to end well. Beat may stumble over its own file when it is told to
+    """Stop them; workers have to end well. Beat may stumble over its own file when it is asked to
     stop in the middle of a tick."""
     for child in (beat, *workers):
         child.terminate()
@@ -170,7 +170,7 @@ def test_two_workers_come_to_what_one_sequential_run_comes_to(
 
 
 def check_attempts(database: Database, session: Session) -> None:
-    """The passes of a session followed each other without a gap and without a repetition."""
+    """Check that the passes of a session followed each other without a gap or a repetition."""
     tries = rows_of(
         database,
         "SELECT outcome, passes, cursor, tokens_before, tokens_after FROM attempts "
@@ -259,7 +259,7 @@ def test_sigterm_waits_for_the_models_answer_commits_it_and_gives_the_rest_back(
         micro, *turns = rows_of(database, open_jobs)
         assert micro == ("micro", "due", 0)
         assert turns in ([], [("turn", "due", 0)])
-        # The next worker goes on where it ended, at the first ring.
+        # The next worker goes on where it ended, at the first notification.
         another = host.start_worker("two")
         another.wait_for("READY")
         say_turns(gateway, gateway.open_session("s"), 16, 1)

@@ -1,4 +1,4 @@
-"""What a pass takes out of the live view, for each trigger and wish (ENGINE.md §§5, 9)."""
+"""What a pass takes out of the live view, for each trigger and option."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_closed_groups_of_an_open_turn_are_for_some_triggers(trigger: Trigger) -
 def test_a_group_that_was_closed_before_the_marker_is_of_the_open_turn_too() -> None:
     view = desk(4, tools=20)[:-1]
     # A pass has taken groups of the open turn while the first one still waited.
-    marker = marker_row(Kind.BATCH, 30, "told")
+    marker = marker_row(Kind.BATCH, 30, "shown")
     shown = [*view[:3], *view[12:15], marker, *view[31:]]
     assert 13 in taken(shown, trigger=Trigger.PREFLIGHT, turn_open=True)
     assert taken(shown, trigger=Trigger.ENGINE, turn_open=True) == []
@@ -146,7 +146,7 @@ def test_no_group_is_cut_and_what_is_protected_stays(
     gone = indexes(view, span)
     assert gone <= set(regions.middle)
     check_protected(view, rules, regions, gone)
-    # One marker is left where any row goes, and it tells of all those before it.
+    # One marker is left where any row goes, and it covers all those before it.
     if span.messages:
         assert {i for i, row in enumerate(view) if row.kind.is_marker} <= gone
         first, last = span.messages[0].position, span.messages[-1].position

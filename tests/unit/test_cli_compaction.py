@@ -1,4 +1,4 @@
-"""What stands around a compaction by hand: waiting, giving up, judging what came of it."""
+"""A compaction by hand: waiting, giving up, judging the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What came of a request, in figures and in words."""
+"""The result of a request, in figures and in words."""
 
 from __future__ import annotations
 

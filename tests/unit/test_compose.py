@@ -27,7 +27,7 @@ WORKERS = {name: one for name, one in OURS.items() if "--queues" in one["command
 DOCKERFILE = (PROJECT / "Dockerfile").read_text().splitlines()
 
 MODEL_CALL_SECONDS = 660
-"""A job's deadline with one model: ceiling 600 s and 60 s more (ENGINE.md §10)."""
+"""A job's deadline with one model: ceiling 600 s and 60 s more."""
 
 CALL = "import sys; from afterturn.cli import main; sys.argv[0] = 'afterturn'; main()"
 

@@ -1,4 +1,4 @@
-"""What a session's size makes due, at the last number that does not and the first that does."""
+"""What a session's size enqueues, at the last number that does not and the first that does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds a pass back, by trigger and guard, up to the last number that does."""
+"""What suppresses a pass, by trigger and guard, up to the last number that does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Handles and notes, and how a copied note is told from content (faults F141)."""
+"""Handles and notes, and how a copied note is distinguished from content."""
 
 from __future__ import annotations
 

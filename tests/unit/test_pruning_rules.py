@@ -1,4 +1,4 @@
-"""What the rules of pruning make of worked examples (ENGINE.md §8)."""
+"""What the rules of pruning make of worked examples."""
 
 from __future__ import annotations
 

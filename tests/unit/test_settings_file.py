@@ -29,7 +29,7 @@ Write = Callable[[str], Path]
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the user's directories, away from those of whoever runs the tests."""
+    """Return the user's directories, away from those of the account that runs the tests."""
     monkeypatch.setattr("platformdirs.user_config_path", lambda *_, **__: tmp_path / "config")
     monkeypatch.setattr("platformdirs.user_data_path", lambda *_, **__: tmp_path / "share")
     return tmp_path

@@ -1,4 +1,4 @@
-"""Which trigger would ask for a pass now, and what keeps each of them back."""
+"""Which trigger would ask for a pass now, and what suppresses each of them."""
 
 from __future__ import annotations
 

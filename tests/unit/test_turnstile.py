@@ -60,7 +60,7 @@ def test_one_that_is_stuck_delays_the_others_once() -> None:
     stuck.start()
     assert inside.wait(LONG)
     with concurrency_limit.passed():
-        # Its patience is at an end; from now on nobody needs any.
+        # Its time is up; from now on no thread needs to wait.
         concurrency_limit._patience = NEVER
     run(*[lambda: _pass(concurrency_limit)] * 3)
     passed.set()

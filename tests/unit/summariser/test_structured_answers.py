@@ -20,7 +20,7 @@ from workers.summariser.prompts import chat_messages
 
 
 def written(**lines: str) -> str:
-    """Return a structured summary; sections are named as in `Section`, others tell nothing."""
+    """Return a structured summary; sections are named as in `Section`, others are empty."""
     return "\n".join(
         f"{section.heading}\n{lines.get(section.name, '(none)')}" for section in Section
     )

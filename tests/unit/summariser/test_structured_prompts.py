@@ -1,4 +1,4 @@
-"""What a summariser is told about a structured summary."""
+"""The prompts for a structured summary."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ def test_nothing_new_still_counts_as_a_step() -> None:
 
 
 def test_small_talk_alone_takes_no_line_away() -> None:
-    """An unchanged text would be refused as an echo, and a bare count be all that is left."""
+    """Without that an unchanged text would be refused as an echo, or only a count be left."""
     rules = [f"Never open gate {n} for Bob Jones without ${n}." for n in range(100, 130)]
     first = summary_of(replace(REQUEST, passages=tuple(Passage("user", rule) for rule in rules)))
     talk = (Passage("user", "Thank you."), Passage("assistant", "You're welcome!"))
