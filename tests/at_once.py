@@ -27,7 +27,7 @@ class _Runner(Thread, Generic[Result]):
 def at_once(
     calls: Sequence[Callable[[], Result]], *, seconds: float = 60.0
 ) -> list[Result | Exception]:
-    """Call all of them from a thread each, released together; gives results or errors in order."""
+    """Call all of them from a thread each, released together; return results or errors in order."""
     start = Barrier(len(calls))
     runners = [_Runner(call, start) for call in calls]
     for runner in runners:

@@ -87,7 +87,7 @@ def prompts(model: ModelServer) -> list[str]:
     return ["\n".join(m["content"] for m in one["messages"]) for one in model.requests]
 
 
-def kinds_told(place: Workplace) -> list[str]:
+def loud_signals(place: Workplace) -> list[str]:
     """Kinds of the signals that are not quiet."""
     return [one.kind.value for one in place.signals() if not one.quiet]
 

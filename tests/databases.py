@@ -13,7 +13,7 @@ from sqlalchemy.engine import URL, make_url
 
 @contextmanager
 def fresh_database(server_url: str) -> Iterator[str]:
-    """Yield the URL of a new, empty UTF-8 database; drop it afterwards, whoever still uses it."""
+    """Yield the URL of a new, empty UTF-8 database; drop it afterwards, even while in use."""
     server = make_url(server_url)
     name = f"afterturn_test_{uuid4().hex}"
     made = sql.SQL("CREATE DATABASE {} TEMPLATE template0 ENCODING 'UTF8'")

@@ -39,7 +39,7 @@ class Case:
             self.turns += 1
 
     def decide(self) -> dict[str, str]:
-        """Work the turn's job; gives what is open in the session: kinds and triggers."""
+        """Work the turn's job; return what is open in the session: kinds and triggers."""
         worked = self.play.work_one()
         assert worked is not None
         assert worked.kind is JobKind.TURN

@@ -24,7 +24,9 @@ SHORT = 0.06
 
 
 @contextmanager
-def door(database: Database, *, owner: str = "local", **compression: Any) -> Iterator[Gateway]:
+def small_gateway(
+    database: Database, *, owner: str = "local", **compression: Any
+) -> Iterator[Gateway]:
     settings = Settings(
         database_url=url_of(database),
         compression=CompressionSettings(**{"threshold_tokens": THRESHOLD, **compression}),

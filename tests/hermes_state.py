@@ -52,7 +52,7 @@ class HermesState:
         self._insert("sessions", **values)
 
     def append(self, session_id: str, message: dict[str, Any], *, at: float, **flags: Any) -> int:
-        """Store a message as they lay it out; gives its id."""
+        """Store a message as they lay it out; return its id."""
         content, calls = message.get("content"), message.get("tool_calls")
         return self._insert(
             "messages",

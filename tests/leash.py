@@ -28,10 +28,10 @@ rm -rf -- "$@"
 """
 
 
-class Leash:
+class Watchdog:
     """Ties process `target` (a group, when negative) to its owner's life.
 
-    The owner is this process, or whoever holds the FIFO `life_line` open for writing. When it is
+    The owner is this process, or all that hold the FIFO `life_line` open for writing. When it is
     gone, the target gets `ending`, five seconds later SIGKILL, and then `directories` are removed.
     """
 

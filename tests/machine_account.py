@@ -81,7 +81,7 @@ class Account:
         self.state = now
 
     def undone(self, undone: Undone | None, now: State) -> None:
-        """The last pass was taken back: the view before it is there again, and what came since."""
+        """Check that the last pass was undone: the view before it is back, with all later rows."""
         if undone is None:
             assert self.passes == []
             assert now.unchanged == self.state.unchanged
@@ -96,7 +96,7 @@ class Account:
         self.state = now
 
     def unpruned(self, back: Amount, now: State) -> None:
-        """Every row is shown in full again; what is live and where has not changed."""
+        """Check that every row is shown in full again; what is live and where has not changed."""
         before = self.state
         short = [row for row in before.live if row.pruned is not None]
         assert back.messages == len(short)
@@ -140,12 +140,12 @@ class Account:
     # What workers do.
 
     def nothing_happened(self, now: State) -> None:
-        """Rows, summaries, cursor and counters are as they were."""
+        """Check that rows, summaries, cursor and counters are as they were."""
         assert now.unchanged == self.state.unchanged
         self.state = now
 
     def committed(self, before: State, now: State, settings: CompressionSettings) -> None:
-        """A worker's transaction came to its end: a pass, or records of one that was none."""
+        """Check a worker's committed transaction: a pass, or the records of none."""
         assert before.unchanged == self.state.unchanged
         job = before.running
         assert job is not None, "a write without a job"
@@ -288,7 +288,7 @@ def _judge_size(
     elif kind is SummaryKind.PLACEHOLDER_REPLACED:
         assert former is not None
         originals = _opened(before, former.id)
-        assert estimate_text(summary.text) < max(1, originals), "a healed summary is longer"
+        assert estimate_text(summary.text) < max(1, originals), "the real summary is longer"
     else:
         assert grown < 0, f"the view has grown by a {kind} pass"
     if kind in (SummaryKind.BATCH, SummaryKind.PLACEHOLDER):
@@ -310,7 +310,7 @@ def _opened(state: State, summary_id: int) -> int:
 
 
 def _judge_view(before: State, now: State) -> None:
-    """No result has lost its call and no call its result."""
+    """Check that no result has lost its call and no call its result."""
     for dialect in Dialect:
         former, view = render(before.view, dialect), render(now.view, dialect)
         assert set(view.stubbed) <= set(former.stubbed), "a call has lost its result"

@@ -26,7 +26,7 @@ _QUOTED = re.compile(r"`[^`\n]*`")
 
 
 def check(account: Account, now: State, settings: CompressionSettings) -> None:
-    """The invariants of one session, in the state that was judged last."""
+    """Check the invariants of one session, in the state that was judged last."""
     assert now.unchanged == account.state.unchanged
     _each_message_once(account, now)
     _counters(account, now)
@@ -126,7 +126,7 @@ def _newest_is_there(words: str, messages: list[dict[str, Any]], dialect: Dialec
 
 
 def check_jobs(now: State) -> None:
-    """Of open jobs there is one of a kind, of running ones one."""
+    """Check that a session has one open job of a kind and one running job."""
     running = [job for job in now.jobs if job.state == JobState.RUNNING]
     assert len(running) <= 1
     for kind in JobKind:
@@ -137,31 +137,31 @@ def check_jobs(now: State) -> None:
 
 
 def check_texts(database: Database, logged: Iterable[str], tags: dict[int, str]) -> None:
-    """No secret in anything that we write, no order of a tool passed on, nobody else's words; and
-    in records that hold figures, no words of a conversation at all."""
+    """Check all that we write: no secret, no order of a tool, no words of another owner, and in
+    records that hold figures, no words of a conversation at all."""
     with database.read() as connection:
         for table in (Summary, Answer, Signal, Attempt, Job, Guard):
             for row in connection.execute(select(table.__table__)).mappings():
                 for text in (value for value in row.values() if isinstance(value, str)):
                     check_words(text, tags, row["session_key"])
                     _passes_no_order_on(text)
-                    assert table in (Summary, Answer) or not _told_to(text, tags)
+                    assert table in (Summary, Answer) or not _sessions_in(text, tags)
     for line in logged:
         check_words(line, tags)
-        assert not _told_to(line, tags), "words of a conversation in the log"
+        assert not _sessions_in(line, tags), "words of a conversation in the log"
 
 
 def check_words(text: str, tags: dict[int, str], key: int | None = None) -> None:
-    """A text that leaves the process or is written down; `key` is the session that it is about,
+    """Check a text that leaves the process or is written; `key` is the session that it is about,
     where that is known."""
     for secret in SECRETS:
-        assert secret not in text, "a secret was told"
-    told = _told_to(text, tags)
-    assert len(told) <= 1, "two owners in one text"
-    assert key is None or told <= {key}, "the words of another owner"
+        assert secret not in text, "a secret was written"
+    sessions = _sessions_in(text, tags)
+    assert len(sessions) <= 1, "two owners in one text"
+    assert key is None or sessions <= {key}, "the words of another owner"
 
 
-def _told_to(text: str, tags: dict[int, str]) -> set[int]:
+def _sessions_in(text: str, tags: dict[int, str]) -> set[int]:
     """Return the sessions that words of the text can only be from."""
     return {session for session, tag in tags.items() if tag in text}
 

@@ -67,11 +67,11 @@ class Incident:
 
 @dataclass(slots=True)
 class _Work:
-    """A job that is being worked on: as it was before, the requests in vain before, and whether
+    """A job that is being worked on: as it was before, the failed requests before, and whether
     something came in between."""
 
     job: JobRecord
-    vain: int
+    failed_requests: int
     disturbed: bool = False
 
     @property
@@ -99,7 +99,9 @@ class Stage(Talks):
         self._working: list[_Work] = []
         self._before: State | None = None
         self._log = _Log()
-        super().__init__(World(database, self.dial, self.summariser, self._reach), window=window)
+        super().__init__(
+            World(database, self.dial, self.summariser, self._failpoint), window=window
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -135,7 +137,7 @@ class Stage(Talks):
         self.world.clock.ahead_ms += ms
 
     def end_leases(self) -> None:
-        """What silent workers held is due again."""
+        """Make due again what silent workers had leased."""
         self.pass_by(AFTER_LEASE_MS)
         self.rescue()
 
@@ -169,7 +171,7 @@ class Stage(Talks):
             self._incident = None
 
     def work_off(self) -> int:
-        """Work everything that is due now; gives how many jobs that were."""
+        """Work everything that is due now; return how many jobs that were."""
         for number in range(MOST_JOBS):
             if not self.work_one():
                 if not self._silent():
@@ -178,7 +180,7 @@ class Stage(Talks):
         raise AssertionError("the queue does not come to rest")
 
     def work_again(self) -> None:
-        """A ring for a job that is done comes once more."""
+        """Notify once more of a job that is done."""
         with self.world.database.read() as connection:
             known = [job for key in self.tags for job in job_records.all_jobs(connection, key)]
         for job in known:
@@ -186,8 +188,7 @@ class Stage(Talks):
                 assert work(self.world.context, job.id) == NotClaimed()
 
     def recover(self) -> None:
-        """The summariser is well again, nobody is silent, and time passes: all work comes to its
-        end, and no placeholder is left."""
+        """Let the summariser answer and time pass: all work ends, and no placeholder is left."""
         self.summariser.next.clear()
         self.summariser.usually = Answer.GOOD
         self.summariser.chars = LARGE_ROOM
@@ -206,10 +207,10 @@ class Stage(Talks):
             dead = any(job.kind == JobKind.BATCH and job.state == JobState.DEAD for job in now.jobs)
             kinds = [one.kind for one in now.live_summaries]
             # A job that has killed its process thrice waits for an operator.
-            assert dead or SummaryKind.PLACEHOLDER not in kinds, "a placeholder was never healed"
+            assert dead or SummaryKind.PLACEHOLDER not in kinds, "a placeholder was never replaced"
 
     def undo_everything(self) -> None:
-        """What was said is the view, as if nobody had ever compacted."""
+        """Undo all: the view is what was said, as if there had been no compaction."""
         for who, session in enumerate(self.sessions):
             while self.undo(who):
                 pass
@@ -223,39 +224,39 @@ class Stage(Talks):
 
     def _work(self, job_id: int) -> bool:
         job = next(job for job in self.open_jobs() if job.id == job_id)
-        doing = _Work(job, self.summariser.vain)
+        doing = _Work(job, self.summariser.failed_requests)
         self._working.append(doing)
         try:
-            came = work(self.world.worker(), job_id)
+            result = work(self.world.worker(), job_id)
         except Killed:
-            came = None
+            result = None
         finally:
             self._working.pop()
-        if isinstance(came, Crashed) and not isinstance(came.error, UnforeseenError):
-            raise came.error
-        self.crashes[job_id] += came is None or isinstance(came, Crashed)
+        if isinstance(result, Crashed) and not isinstance(result.error, UnforeseenError):
+            raise result.error
+        self.crashes[job_id] += result is None or isinstance(result, Crashed)
         if doing.key not in [one.key for one in self._working]:
             self.accounts[doing.key].nothing_happened(self.state(doing.key))
-        if isinstance(came, Worked):
+        if isinstance(result, Worked):
             self._each_attempt_counted(doing)
-        if isinstance(came, NotClaimed):
+        if isinstance(result, NotClaimed):
             assert self._silent(), "a job that is due cannot be claimed"
-        return not isinstance(came, NotClaimed)
+        return not isinstance(result, NotClaimed)
 
     def _each_attempt_counted(self, doing: _Work) -> None:
-        """What was asked in vain is an attempt of its job, unless something came in between."""
+        """Check that a failed request counts as an attempt, unless something came in between."""
         job = doing.job
         if job.kind is not JobKind.BATCH or doing.disturbed:
             return
-        vain = self.summariser.vain - doing.vain
-        assert vain <= 1, "asked again without waiting"
+        failed_requests = self.summariser.failed_requests - doing.failed_requests
+        assert failed_requests <= 1, "asked again without waiting"
         now = next(one for one in self.state(doing.key).jobs if one.id == job.id)
-        if vain and now.state == JobState.DUE and now.trigger == job.trigger:
+        if failed_requests and now.state == JobState.DUE and now.trigger == job.trigger:
             assert now.tries == job.tries + 1, "an attempt was not counted"
 
     # What is looked at on the way.
 
-    def _reach(self, point: str) -> None:
+    def _failpoint(self, point: str) -> None:
         key = self._working[-1].key
         if point == "before-commit":
             self._before = self.state(key)
@@ -299,7 +300,7 @@ class Stage(Talks):
                 self.work_one()
 
     def _asked(self, request: SummaryRequest) -> None:
-        """A summariser is asked: who asks, may it, and what does it tell?"""
+        """Check a request to a summariser: which worker asks, whether it may, and what it sends."""
         doing = self._working[-1]
         for message in chat_messages(request):
             check_words(message["content"], self.tags, doing.key)
@@ -309,7 +310,7 @@ class Stage(Talks):
         now = self.state(doing.key)
         if doing.is_held(now):
             self._may_ask(doing.job, now)
-        self._reach("asked")
+        self._failpoint("asked")
 
     def _may_ask(self, job: JobRecord, now: State) -> None:
         settings = self.dial.current().compression

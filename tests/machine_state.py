@@ -18,7 +18,7 @@ from storage.jobs import JobKind, JobState
 from storage.types import unescape
 
 Shown = tuple[Any, ...]
-"""A row of the view without what tells one marker row from another: (position, is marker, …)."""
+"""A row of the view without what distinguishes marker rows: (position, is marker, …)."""
 
 
 @dataclass(frozen=True, slots=True)

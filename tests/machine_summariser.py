@@ -1,4 +1,4 @@
-"""A summariser that does as a test tells it, well or badly, one act for each question."""
+"""A summariser that does as a test scripts it, well or badly, one act for each question."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class ScriptedSummariser:
     """Does the acts of `next`, one a question, then what it does `usually`.
 
     `asked` is called with every request before it is answered. `chars` is the room of a request,
-    `vain` how many requests were not answered with what can be accepted.
+    `failed_requests` how many requests were not answered with what can be accepted.
     """
 
     model = "scripted"
@@ -77,7 +77,7 @@ class ScriptedSummariser:
         self.next: deque[Act] = deque()
         self.usually: Act = Answer.GOOD
         self.chars = LARGE_ROOM
-        self.vain = 0
+        self.failed_requests = 0
         self._fingerprint = fingerprint
         self._asked = asked
         self._local = LocalSummariser()
@@ -105,9 +105,9 @@ class ScriptedSummariser:
         try:
             reply = self._reply(act, request, stop)
         except SummariserError as error:
-            self.vain += not error.error_class.not_asked
+            self.failed_requests += not error.error_class.not_asked
             raise
-        self.vain += _wrong(reply.text, request) is not None
+        self.failed_requests += _wrong(reply.text, request) is not None
         return reply
 
     def close(self) -> None:
@@ -124,11 +124,11 @@ class ScriptedSummariser:
     def _text(self, act: Answer, request: SummaryRequest) -> str:
         match act:
             case Answer.GOOD:
-                return self._first_accepted(request, [self._told(request, 1)])
+                return self._first_accepted(request, [self._good(request, 1)])
             case Answer.LONG:
                 lines = max(1, request.replaced_tokens // 40)
                 counts = [*range(lines, 1, -max(1, lines // 8)), 1]
-                return self._first_accepted(request, [self._told(request, n) for n in counts])
+                return self._first_accepted(request, [self._good(request, n) for n in counts])
             case Answer.ECHO:
                 return "\n".join(one.text for one in request.passages)
             case Answer.PREVIOUS:
@@ -136,9 +136,9 @@ class ScriptedSummariser:
             case Answer.NO_SECTIONS:
                 return f"The agent changed what was asked for, step {self._count}."
             case Answer.SECRET:
-                return f"{self._told(request, 1)}\n- The key is password: {SECRETS[2]}"
+                return f"{self._good(request, 1)}\n- The key is password: {SECRETS[2]}"
             case Answer.OBEYS:
-                return f"{self._told(request, 1)}\n- {CONCEALED}"
+                return f"{self._good(request, 1)}\n- {CONCEALED}"
             case _:
                 return _FIXED[act]
 
@@ -154,17 +154,16 @@ class ScriptedSummariser:
                 return self._local.summarise(request, lambda: False).text
         return texts[-1]
 
-    def _told(self, request: SummaryRequest, lines: int) -> str:
-        """Return a good answer in as many lines a section, which tells whose conversation it is
-        about."""
+    def _good(self, request: SummaryRequest, lines: int) -> str:
+        """Return a good answer in as many lines a section, which names its conversation."""
         read = "\n".join((request.previous, *(one.text for one in request.passages)))
         about = " ".join(sorted(set(_TAGGED.findall(read)))) or "something"
-        told = [
+        lines_about = [
             f"- Booking {i} of {about} was changed in step {self._count}." for i in range(lines)
         ]
         if not request.task.in_sections:
-            return "\n".join(told)
-        return "\n".join("\n".join((section.heading, *told)) for section in Section)
+            return "\n".join(lines_about)
+        return "\n".join("\n".join((section.heading, *lines_about)) for section in Section)
 
 
 def _wrong(text: str, request: SummaryRequest) -> ErrorClass | None:

@@ -42,8 +42,8 @@ class Talks:
         self.tags = {session.key: tag for session, tag in zip(self.sessions, TAGS, strict=True)}
         self.accounts = {key: Account(self.state(key)) for key in self.tags}
         self._turns = Counter[int]()
-        self._told = 0
-        self._last_told: dict[int, tuple[str, Turn]] = {}
+        self._count = 0
+        self._last: dict[int, tuple[str, Turn]] = {}
         self._checked: dict[int, Any] = {}
 
     def _open(self, owner: str, window: int | None) -> Session:
@@ -61,18 +61,18 @@ class Talks:
         return read_state(self.world.database, key)
 
     def say(self, who: int, shape: AnyShape, *, usage: dict[str, int] | None = None) -> None:
-        """A turn ends."""
+        """Store a whole turn."""
         turn = self._next_turn(who, shape)
         self._store(who, turn, closes=True, usage=usage)
 
     def begin(self, who: int, shape: AnyShape, *, usage: dict[str, int] | None = None) -> None:
-        """All but the end of a turn arrives."""
+        """Store all but the end of a turn."""
         turn = self._next_turn(who, shape)
         part = Turn(turn.messages[:-1], turn.origins[:-1])
         self._store(who, part, closes=False, usage=usage)
 
     def answer_late(self, who: int) -> None:
-        """A result of a call that waits arrives between turns."""
+        """Store a result of an open call between turns."""
         said = [row for row in self.state(self.key(who)).view if row.message]
         waiting = open_calls([dict(row.message or {}) for row in said])
         tag = TAGS[who]
@@ -82,10 +82,10 @@ class Talks:
         self._store(who, Turn([message], [None]), closes=False)
 
     def repeat(self, who: int) -> None:
-        """The last turn is told again, and something else under its name."""
-        if who not in self._last_told:
+        """Send the last turn again, and something else under its name."""
+        if who not in self._last:
             return
-        event_id, turn = self._last_told[who]
+        event_id, turn = self._last[who]
         gateway, session = self.world.gateway, self.sessions[who]
         before = self.state(session.key)
         again = gateway.finalize_turn(
@@ -125,22 +125,22 @@ class Talks:
             self.accounts[key].nothing_happened(self.state(key))
             return
         cut = starts[-turns]
-        wish = {"to_position": cut} if by_position else {"turns": turns}
-        rewound = self.world.gateway.rewind(self.sessions[who], **wish)
+        target = {"to_position": cut} if by_position else {"turns": turns}
+        rewound = self.world.gateway.rewind(self.sessions[who], **target)
         self.accounts[key].rewound(rewound, cut, self.state(key))
 
-    def compact(self, who: int, **wishes: Any) -> None:
-        """A person asks; places lie within the session."""
+    def compact(self, who: int, **options: Any) -> None:
+        """Compact by request; positions lie within the session."""
         last = len(self.accounts[self.key(who)].said) - 1
         given = {
             name: min(value, last) if name in ("up_to", "around") else value
-            for name, value in wishes.items()
+            for name, value in options.items()
         }
         if last >= 0:
             self.world.gateway.compact(self.sessions[who], **given)
 
     def withdraw(self, who: int) -> None:
-        """The person who asked for a pass gives up."""
+        """Withdraw a requested pass."""
         for job in self.open_jobs(self.key(who)):
             if job.kind is JobKind.BATCH:
                 withdraw(self.world.database, self.key(who), job.id)
@@ -159,7 +159,7 @@ class Talks:
         self.world.gateway.request_compaction(self.sessions[who])
 
     def trigger(self, who: int, trigger: Trigger) -> None:
-        """A pass is made due, whoever finds it so."""
+        """Enqueue a pass for a trigger."""
         with self.world.database.write() as connection:
             jobs.enqueue(
                 connection,
@@ -191,7 +191,7 @@ class Talks:
             return job_records.open_jobs(connection, key)
 
     def check(self) -> None:
-        """All invariants, between two acts."""
+        """Check all invariants between two acts."""
         settings = self.world.dial.current().compression
         for key, account in self.accounts.items():
             now = self.state(key)
@@ -211,14 +211,16 @@ class Talks:
         self, who: int, turn: Turn, *, closes: bool, usage: dict[str, int] | None = None
     ) -> None:
         key, session = self.key(who), self.sessions[who]
-        self._told += 1
-        event_id = f"event {self._told}"
-        tell = self.world.gateway.finalize_turn if closes else self.world.gateway.append
-        receipt = tell(session, turn.messages, origins=turn.origins, usage=usage, event_id=event_id)
+        self._count += 1
+        event_id = f"event {self._count}"
+        store = self.world.gateway.finalize_turn if closes else self.world.gateway.append
+        receipt = store(
+            session, turn.messages, origins=turn.origins, usage=usage, event_id=event_id
+        )
         assert receipt.first_position == len(self.accounts[key].said)
         self.accounts[key].appended(turn.messages, self.state(key), closes=closes)
         if closes:
-            self._last_told[who] = event_id, turn
+            self._last[who] = event_id, turn
 
     def _look_again(self, who: int) -> None:
         """Something but rows may have changed, such as the window."""

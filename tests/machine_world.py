@@ -94,7 +94,7 @@ class World:
         self.dial = dial
         self._url = url_of(database)
         self._summariser = summariser
-        self._reach = failpoint
+        self._failpoint = failpoint
         self._started: Database | None = None
         self.start()
 
@@ -119,7 +119,7 @@ class World:
             retry=RetryPolicy(),
             rng=Random(7),
             today=lambda: TODAY,
-            failpoint=self._reach,
+            failpoint=self._failpoint,
         )
 
     def close(self) -> None:

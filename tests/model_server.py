@@ -40,20 +40,20 @@ def short_summary(request: Json) -> str:
     asked = str(request["messages"][-1].get("content"))
     digest = hashlib.sha256(json.dumps(request["messages"]).encode()).hexdigest()[:8]
     if len(_CJK.findall(asked)) > len(asked) / 10:
-        told = f"摘要 {digest}:助手查阅了相关信息,并完成了此前的请求。"
+        text = f"摘要 {digest}:助手查阅了相关信息,并完成了此前的请求。"
     else:
-        told = (
+        text = (
             f"Summary {digest}: the assistant looked up what was needed and finished the request."
         )
-    return _in_sections(told) if _wants_sections(request) else told
+    return _in_sections(text) if _wants_sections(request) else text
 
 
 def _wants_sections(request: Json) -> bool:
     return Section.STATE.heading in str(request["messages"][0].get("content"))
 
 
-def _in_sections(told: str) -> str:
-    lines = dict.fromkeys(Section, "(none)") | {Section.PROGRESS: f"1. {told}"}
+def _in_sections(text: str) -> str:
+    lines = dict.fromkeys(Section, "(none)") | {Section.PROGRESS: f"1. {text}"}
     return "\n".join(f"{section.heading}\n{line}" for section, line in lines.items())
 
 
@@ -133,7 +133,7 @@ class ModelServer:
             return self._given_up
 
     def answer(self, strategy: Strategy) -> None:
-        """From now on good answers are `strategy(request)`."""
+        """Let good answers be `strategy(request)` from now on."""
         with self._lock:
             self._strategy = strategy
 

@@ -15,7 +15,7 @@ from workers.runtime.context import WorkerContext
 from workers.settings import SettingsSource
 
 
-class PoisonedWorkshop(ProcessContext):
+class PoisonedContext(ProcessContext):
     """Lets a process die as soon as a pass is planned."""
 
     def _make(self) -> WorkerContext:
@@ -29,4 +29,4 @@ def _die(point: str) -> None:
 
 _settings = SettingsSource.following()
 
-app = make_app(broker_of(_settings.current()), PoisonedWorkshop(_settings))
+app = make_app(broker_of(_settings.current()), PoisonedContext(_settings))

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from tests.leash import Leash
+from tests.leash import Watchdog
 
 PROJECT = Path(__file__).parents[1]
 
@@ -39,7 +39,7 @@ class Child:
                 env=environment,
                 start_new_session=True,
             )
-        self._leash = Leash(-self._process.pid)
+        self._watchdog = Watchdog(-self._process.pid)
         self._killed = False
 
     @property
@@ -88,7 +88,7 @@ class Child:
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self._process.wait()
-        self._leash.release()
+        self._watchdog.release()
 
     def _complaint(self, what: str) -> str:
         return f"{' '.join(self.words)} {what}. It wrote:\n{self.output}"

@@ -46,7 +46,7 @@ class Waits:
 
 @dataclass(frozen=True, slots=True)
 class Dies:
-    """A job that is buried."""
+    """A job that is dead-lettered."""
 
 
 Step: TypeAlias = Ends | Waits | Dies

@@ -15,7 +15,7 @@ EVERYTHING = 1_000
 
 
 def find(database: Database, query: str, *, limit: int = EVERYTHING, **filters: Any) -> Found:
-    """Search as owner `o`, unless told otherwise."""
+    """Search as owner `o`, unless another is given."""
     scope = Scope(**{"owner": OWNER, **filters})
     return search.discover(database, query, scope, limit=limit)
 

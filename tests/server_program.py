@@ -18,7 +18,7 @@ from typing import ClassVar, Self
 
 import psutil
 
-from tests.leash import Leash
+from tests.leash import Watchdog
 
 READY_SECONDS = 180.0
 """How long a server may take to answer; seconds, but far more on a machine under load."""
@@ -50,7 +50,7 @@ class ServerProgram(ABC):
         self.port = free_port()
         self._life_line = life_line
         self._program: subprocess.Popen[bytes] | None = None
-        self._leash: Leash | None = None
+        self._watchdog: Watchdog | None = None
         self._started_before = False
 
     @property
@@ -159,7 +159,7 @@ class ServerProgram(ABC):
                 group=self.group,
                 extra_groups=None if self.group is None else (),
             )
-        self._leash = Leash(
+        self._watchdog = Watchdog(
             self._program.pid,
             ending=self.last_resort,
             directories=self._left_behind(),
@@ -205,9 +205,9 @@ class ServerProgram(ABC):
             self._signal_all(signal.SIGKILL)
         if self._program is not None:
             self._program.wait()
-        if self._leash is not None:
-            self._leash.release()
-        self._program = self._leash = None
+        if self._watchdog is not None:
+            self._watchdog.release()
+        self._program = self._watchdog = None
 
     def _log_text(self) -> str:
         return self.log.read_text(errors="replace") if self.log.exists() else ""

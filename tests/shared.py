@@ -1,8 +1,8 @@
 """The servers that a whole test run shares: started once, when a test first needs them.
 
 pytest's first process owns the run: its directory, and a FIFO in it that only this process holds
-open. Whichever process needs a server first starts it, on a leash tied to that FIFO, and leaves its
-URL in the directory for the others. So the servers end with the run, however it ends.
+open. Whichever process needs a server first starts it, with a watchdog on that FIFO, and leaves
+its URL in the directory for the others. So the servers end with the run, however it ends.
 """
 
 from __future__ import annotations

@@ -130,6 +130,6 @@ WRITES: dict[str, Callable[[Worker, Claim], object]] = {
     "proceed": Worker.proceed,
     "finish": Worker.finish,
     "release": Worker.release,
-    "bury": Worker.dead_letter,
+    "dead_letter": Worker.dead_letter,
 }
-"""Every way for a holder to write."""
+"""Every way for a lease owner to write."""

@@ -65,7 +65,7 @@ class StoredSession:
         return cls(database, record.key)
 
     def append(self, turn: Sequence[dict[str, Any]], **more: Any) -> range:
-        """Store messages and what a turn makes due; gives their positions."""
+        """Store messages and what a turn makes due; return their positions."""
         with self.database.write() as connection:
             return self.append_in(connection, turn, **more)
 
@@ -119,7 +119,7 @@ class StoredSession:
         return jobs.enqueue(connection, self.database, self.key, kind=kind, **facts)
 
     def absorb(self, rows: Sequence[Row], text: str) -> int:
-        """Fold live messages into the rolling summary; gives the summary's id."""
+        """Absorb live messages into the rolling summary; return the summary's id."""
         with self.database.write() as connection:
             sessions.lock(connection, self.key)
             return self.absorb_in(connection, rows, text)
@@ -167,7 +167,7 @@ class StoredSession:
         return summary_id
 
     def defrag(self, text: str) -> int:
-        """Rewrite the rolling summary where it is; gives the new summary's id."""
+        """Rewrite the rolling summary where it is; return the new summary's id."""
         tokens = estimate_text(text) + frame_tokens()
         with self.database.write() as connection:
             sessions.lock(connection, self.key)

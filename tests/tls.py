@@ -54,8 +54,8 @@ def _run(*words: object) -> None:
 class TlsProxy:
     """Takes TLS connections and hands what comes over them to a server on this host.
 
-    `postgresql` says that a client asks for TLS in the words of that protocol first. What came
-    without TLS is counted in `refused` and not handed on.
+    `postgresql` says that a client asks for TLS in the words of that protocol first. Connections
+    without TLS are counted in `refused` and not passed on.
     """
 
     def __init__(self, server: tuple[str, int], certificates: Certificates, *, postgresql: bool):

@@ -67,7 +67,7 @@ class ToolTalk:
             self.play.say(self.session, Turn(log_turn(number, lines), []))
 
     def work_off(self) -> list[PassResult]:
-        """Work whatever is due; gives what became of the prune jobs."""
+        """Work whatever is due; return the results of the prune jobs."""
         done = self.play.work_off()
         return [one for job in done if job.kind is JobKind.PRUNE for one in job.passes]
 
@@ -97,7 +97,7 @@ class ToolTalk:
         return [row.position for row in self.view() if row.pruned]
 
     def check(self) -> None:
-        """The counters of the session are those of its view, and every original is there."""
+        """Check that the session's counters are those of its view and every original is there."""
         view, record = self.view(), self.record()
         assert record.live_tokens == sum(row.tokens for row in view)
         assert record.live_messages == len(view)

@@ -111,7 +111,7 @@ def check_anthropic(
 
 
 def _check_answers(index: int, messages: Sequence[Mapping[str, Any]], uses: list[str]) -> None:
-    """The message behind the one at `index` answers `uses`, first thing, and nothing else."""
+    """Check that the message after `index` answers `uses`, first thing, and nothing else."""
     behind = messages[index + 1]["content"] if index + 1 < len(messages) else []
     kinds = [block["type"] for block in behind]
     answers = [block["tool_use_id"] for block in behind if block["type"] == "tool_result"]

@@ -56,8 +56,8 @@ AFTER_LEASE_MS = 61_000
 def structured(request: Mapping[str, Any]) -> str:
     """Return a good answer in sections: short, and another one for each request."""
     digest = hashlib.sha256(json.dumps(request["messages"]).encode()).hexdigest()[:8]
-    told = f"The agent changed what was asked for and noted it as {digest}."
-    return "\n".join(f"{section.heading}\n{told}" for section in Section)
+    text = f"The agent changed what was asked for and noted it as {digest}."
+    return "\n".join(f"{section.heading}\n{text}" for section in Section)
 
 
 def padded(tokens: int) -> Callable[[Mapping[str, Any]], str]:
@@ -99,7 +99,7 @@ _NUMBERED = {
 }
 
 
-def told(database: Database) -> dict[str, list[dict[str, Any]]]:
+def stored_rows(database: Database) -> dict[str, list[dict[str, Any]]]:
     """Everything that is stored but times, with ids counted from 1 in each table. What waits to
     be indexed is left out: it is those very ids."""
     stored = dump(database)
@@ -255,7 +255,7 @@ class Workplace:
             yield gateway
 
     def work(self, **tools: Any) -> list[PassResult]:
-        """Work the strongest job that is due and give what became of it; [] where none is."""
+        """Work the due job of highest priority; return its results, or [] where none is due."""
         with self.now.write() as connection:
             due = jobs.notify_due(connection, self.now, again_after_ms=-1, limit=1)
         if not due:
@@ -295,7 +295,7 @@ class Workplace:
         return next((job for job in found if job.kind is JobKind.BATCH), None)
 
     def wait_ms(self) -> int:
-        """Return how long the batch job was told to wait."""
+        """Return how long the batch job has to wait."""
         query = "SELECT run_at - updated_at FROM jobs WHERE kind = 'batch' AND state = 'due'"
         with self.now.read() as connection:
             return int(connection.execute(sql(query)).scalar_one())

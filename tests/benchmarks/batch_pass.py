@@ -79,7 +79,7 @@ class _Bench:
     inserted: int = 0
 
     def compacting(self) -> Measured:
-        """Work a batch job; gives the milliseconds of its commit, of everything but the prompt,
+        """Work a batch job; return the milliseconds of its commit, of everything but the prompt,
         and of the whole."""
         clock = _Clock()
         context = replace(self.play.context, failpoint=clock.failpoint)

@@ -42,7 +42,7 @@ _AT_ONCE = WorkerSettings().bulk_at_once
 
 
 def live_turns_beside_bulk(stage: Stage, scale: Scale) -> Iterator[Figure]:
-    """From `finalize_turn` to the committed micro pass, while a bulk run goes on and while it is
+    """Measure `finalize_turn` to the committed micro pass, while a bulk run goes on and while it is
     stopped. The summariser takes no time, so bulk work takes as much of the machine as it ever
     can."""
     with stage.database("postgresql") as url, crew(stage, url) as workers:
@@ -108,7 +108,7 @@ def _begin(database: Database) -> int:
 
 def _go_on(workers: Crew, database: Database) -> None:
     recompaction.refill(database, actor=_ACTOR)
-    # As many as were rung for at the time when nobody else wanted anything.
+    # As many as were notified when no other work was waiting.
     with database.write() as connection:
         due = jobs.notify_bulk(connection, database, at_once=_AT_ONCE)
     notify(workers.app, due)

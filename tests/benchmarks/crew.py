@@ -45,7 +45,7 @@ class Crew:
     app: Celery
     broker: redis.Redis
     workers: list[Child]
-    told: int = 0
+    turns: int = 0
 
     def open_sessions(
         self, number: int, *, context_window: int, turns: int, words: int
@@ -69,7 +69,7 @@ class Crew:
         return sessions
 
     def do_nothing(self, times: int) -> float:
-        """Run so many tasks that do nothing; gives the seconds they took."""
+        """Run so many tasks that do nothing; return the seconds they took."""
 
         def fill() -> None:
             for number in range(times):
@@ -90,8 +90,8 @@ class Crew:
         )
 
     def work(self, turns: Sequence[tuple[Session, Said]]) -> float:
-        """Finish turns and work all that is due then; gives the seconds that the work took, from
-        the first ring that is taken to the last commit, with no ring for a turn left."""
+        """Finish turns and work all that is due then; return the seconds that the work took, from
+        the first notification taken to the last commit, with no notification of a turn left."""
 
         def fill() -> None:
             for session, said in turns:
@@ -108,8 +108,8 @@ class Crew:
         self.gateway.finalize_turn(session, self._made(words))
 
     def _made(self, words: int) -> Said:
-        self.told += 1
-        return turn(1000 + self.told, words=words)
+        self.turns += 1
+        return turn(1000 + self.turns, words=words)
 
     def count(self, query: str) -> int:
         """Return the number that a plain SQL query gives."""

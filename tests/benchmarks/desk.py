@@ -61,7 +61,7 @@ class _OnePass:
 
 @dataclass(slots=True)
 class Desk:
-    """A session, the gateway that it is told to and the worker that compacts it."""
+    """A session, the gateway that stores it and the worker that compacts it."""
 
     play: Play
     session: Session

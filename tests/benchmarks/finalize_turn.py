@@ -31,7 +31,7 @@ from tests.play import Play, playing
 from workers.settings import Settings
 
 MOST_RATIO = 1.2
-_RING_SECONDS = 5.0
+_NOTIFY_SECONDS = 5.0
 
 
 def finalized_turns(stage: Stage, scale: Scale) -> Iterator[Figure]:
@@ -95,9 +95,8 @@ class _Counter:
         )
 
     def _settle(self) -> None:
-        """Wait for the ring, so that it disturbs nobody, and work the job, so that the next turn
-        makes a new one."""
-        deadline = time.monotonic() + _RING_SECONDS
+        """Wait for the notification and work the job, so that the next turn makes a new one."""
+        deadline = time.monotonic() + _NOTIFY_SECONDS
         while not self.broker.llen(TURNS):
             assert time.monotonic() < deadline, "nobody rang"
             time.sleep(0.001)

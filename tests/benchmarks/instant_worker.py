@@ -21,7 +21,7 @@ from workers.runtime.context import WorkerContext
 NOTHING = "benchmark.nothing"
 
 
-class InstantWorkshop(ProcessContext):
+class InstantContext(ProcessContext):
     """The worker context of a process, with an instant summariser."""
 
     def _make(self) -> WorkerContext:
@@ -47,7 +47,7 @@ def main() -> None:
     run(
         options.name,
         concurrency=options.concurrency,
-        kind=InstantWorkshop,
+        kind=InstantContext,
         prepare=add_nothing,
         # A line per task would be a good part of a task that does nothing.
         log_level="WARNING",

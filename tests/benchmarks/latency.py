@@ -25,7 +25,7 @@ _STATE = (
 
 
 def compacted_after_turns(stage: Stage, scale: Scale) -> Iterator[Figure]:
-    """From the call of `finalize_turn` to the commit of the micro pass that it makes due."""
+    """Measure the call of `finalize_turn` to the commit of the micro pass that it enqueues."""
     for database in DATABASES:
         with stage.database(database) as url, crew(stage, url) as workers:
             [session] = workers.open_sessions(

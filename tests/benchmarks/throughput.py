@@ -104,7 +104,7 @@ def turns_through_the_queue(stage: Stage, scale: Scale) -> Iterator[Figure]:
 def _measure(
     workers: Crew, scale: Scale, real: _Tally, made: _Tally, behind: _Tally, young: _Tally
 ) -> float:
-    """Fill the tallies; gives the rate of tasks that do nothing."""
+    """Fill the tallies; return the rate of tasks that do nothing."""
     window, talk = min(scale.context_window, _MOST_WINDOW), RealTalk()
     many = _MORE * scale.crowd
     talks = [talk.from_turn(place * len(talk.turns) // many) for place in range(many)]

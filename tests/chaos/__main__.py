@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tests.chaos.campaign import run, tell_on_stderr
+from tests.chaos.campaign import report_on_stderr, run
 from tests.chaos.form import Form, Kind
 from tests.chaos.tally import Tally
 from tests.servers import PostgresServer, RedisServer
@@ -46,9 +46,9 @@ def _play(form: Form, keep: Path | None) -> Tally:
             keep = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="afterturn-chaos-")))
         keep.mkdir(parents=True, exist_ok=True)
         if form.kind is Kind.SQLITE:
-            return run(form, keep, tell=tell_on_stderr)
+            return run(form, keep, report=report_on_stderr)
         redis, postgres = held.enter_context(RedisServer()), held.enter_context(PostgresServer())
-        return run(form, keep, redis=redis, postgres=postgres, tell=tell_on_stderr)
+        return run(form, keep, redis=redis, postgres=postgres, report=report_on_stderr)
 
 
 if __name__ == "__main__":

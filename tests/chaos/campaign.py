@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from tests.chaos.due import count_rings_as_lost, due_or_running, move_times_back
+from tests.chaos.due import count_notifications_as_lost, due_or_running, move_times_back
 from tests.chaos.form import Form
 from tests.chaos.gateways import Note
 from tests.chaos.monkey import Act, Move, moves
@@ -27,7 +27,7 @@ _NO_PROGRESS_SECONDS = 10.0
 _LATER_MS = 1_200_000
 _MOST_ROUNDS = 12
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 def run(
@@ -36,21 +36,21 @@ def run(
     *,
     redis: RedisServer | None = None,
     postgres: PostgresServer | None = None,
-    tell: Tell = lambda _: None,
+    report: Report = lambda _: None,
 ) -> Tally:
-    """Play a run on servers of its own and give its tally; `tell` hears of its progress."""
+    """Play a run on servers of its own and return its tally; `report` gets its progress."""
     stage = Stage(form, directory, redis, postgres)
     try:
-        return _Run(form, stage, tell).play()
+        return _Run(form, stage, report).play()
     finally:
         stage.close()
 
 
 class _Run:
-    def __init__(self, form: Form, stage: Stage, tell: Tell) -> None:
+    def __init__(self, form: Form, stage: Stage, report: Report) -> None:
         self._form = form
         self._stage = stage
-        self._tell = tell
+        self._report = report
         self._unfinished: list[str] = []
         self._said = _said(form)
 
@@ -88,7 +88,7 @@ class _Run:
             self._await_turns(form.turns * number // (len(plan) + 1))
             stage.perform(move)
             if number % 20 == 0:
-                self._tell(
+                self._report(
                     f"{stage.noted(Note.SAID)} turns, {stage.posts.kills} kills, {number} acts"
                 )
         # Some were to kill a worker that was down already.
@@ -114,7 +114,7 @@ class _Run:
         self._stage.tick()
 
     def _wait(self, true: Callable[[], bool], what: str) -> None:
-        self._tell(f"waiting until {what}")
+        self._report(f"waiting until {what}")
         if not self._pass_time(true, self._form.bound):
             self._unfinished.append(f"not within {self._form.bound:.0f} s: {what}")
 
@@ -134,7 +134,7 @@ class _Run:
             nonlocal hurried
             if form.hurried and time.monotonic() - hurried > 2.0:
                 hurried = time.monotonic()
-                count_rings_as_lost(database)
+                count_notifications_as_lost(database)
             return not due_or_running(database)
 
         self._wait(quiet, what)
@@ -174,7 +174,7 @@ def _said(form: Form) -> dict[str, list[Saying]]:
     return said
 
 
-def tell_on_stderr(text: str) -> None:
+def report_on_stderr(text: str) -> None:
     """Say how far a run is."""
     sys.stderr.write(f"{time.strftime('%H:%M:%S')} {text}\n")
     sys.stderr.flush()

@@ -158,7 +158,7 @@ def _events(record: Record, said: Sequence[Saying]) -> Iterator[str]:
             position += len(part.messages)
     if record.events != expected:
         odd = set(record.events) ^ set(expected)
-        yield f"stored events are not those that were told: {sorted(odd, key=repr)[:4]}"
+        yield f"stored events are not those that were sent: {sorted(odd, key=repr)[:4]}"
 
 
 def _users(record: Record, _said: Sequence[Saying]) -> Iterator[str]:
@@ -188,7 +188,7 @@ def _markers(record: Record, _said: Sequence[Saying]) -> Iterator[str]:
 
 
 def _links(record: Record, _said: Sequence[Saying]) -> Iterator[str]:
-    """Whatever is archived leads, from summary to summary, to one that is shown."""
+    """Yield archived rows that lead, from summary to summary, to none that is shown."""
     absorbed = {row.summary_id: row.absorbed_by for row in record.rows if row.kind in MARKERS}
     instead = {one.replaces: one.id for one in record.summaries.values() if one.kind in IN_PLACE}
     for row in record.rows:
@@ -246,7 +246,7 @@ def _cursors(record: Record, said: Sequence[Saying]) -> Iterator[str]:
 
 
 def check_jobs(database: Database) -> Iterator[str]:
-    """No job is open any more, and none that has ended is still held."""
+    """Yield jobs that are still open, and ended ones that still have a lease owner."""
     for number, kind, state, reason in rows_of(
         database,
         "SELECT id, kind, state, reason FROM jobs WHERE state IN ('due', 'running') ORDER BY id",

@@ -12,10 +12,10 @@ from tests.chaos.ledger import Asked, End
 from tests.chaos.posts import Span
 
 MOST_ATTEMPTS = 3
-"""Claims in a row that may end without a word (ARCHITECTURE.md, *Jobs*)."""
+"""Claims in a row that may be lost with their worker (docs/explanation/leases.md)."""
 
 Names: TypeAlias = Callable[[str, int], str | None]
-"""Gives the name of the process that a holder's name tells of, which it had at a time in
+"""Returns the name of the process behind a lease owner, which it had at a time in
 milliseconds since 1970."""
 
 _SLACK_MS = 50
@@ -25,7 +25,7 @@ _SLACK_MS = 50
 @dataclass(frozen=True, slots=True)
 class Claim:
     """A job was held from `since` to `until` (milliseconds since 1970). `given_back` says that its
-    holder stopped in good order before the job was done."""
+    lease owner stopped in good order before the job was done."""
 
     session_key: int
     job_id: int
@@ -108,8 +108,11 @@ def check_writers(diary: Sequence[Entry], name_of: Names) -> Iterator[str]:
 def check_dead(
     dead: Sequence[int], claims: Sequence[Claim], struck: Callable[[Claim], bool]
 ) -> Iterator[str]:
-    """Yield a job is dead only where its last claims, but for those that were given back, were all
-    lost with what held them: nobody can tell such a job from one that kills its process."""
+    """Yield jobs that are dead although not all of their last claims were lost with their worker.
+
+    Claims that were given back do not count. A job whose workers all died cannot be distinguished
+    from one that kills its process.
+    """
     for job in dead:
         its = [claim for claim in claims if claim.job_id == job and not claim.given_back]
         last = its[-MOST_ATTEMPTS:]
@@ -119,7 +122,7 @@ def check_dead(
 
 
 def check_paused(claims: Sequence[Claim], paused: Sequence[Span]) -> Iterator[str]:
-    """No job of a paused queue was claimed, but for those whose claim had begun."""
+    """Yield jobs that were claimed from a paused queue, but for claims that had begun."""
     for span in paused:
         for claim in claims:
             within = 1000 * (span.since + 1) < claim.since < 1000 * span.until
@@ -134,11 +137,12 @@ def check_paid_once(
     keys: Mapping[str, int],
     excused: Callable[[Claim], bool],
 ) -> Iterator[str]:
-    """Yield a question is asked again after a good answer only if the claim that had asked was lost
-    before it stored the answer.
+    """Yield questions that were asked again after a good answer.
 
-    Then the answer was in flight when its worker died or was stopped, and nobody has it. `excused`
-    tells whether that can be so of a claim.
+    That is right only if the claim that had asked was lost before it stored the answer.
+
+    Then the answer was in flight when its worker died or was stopped, and it is
+    lost. `excused` returns whether that can be so of a claim.
     """
     claims = claims_of(diary)
     stored = [entry for entry in diary if entry.what is What.ANSWER]

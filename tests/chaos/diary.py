@@ -1,8 +1,8 @@
 """A diary that the database itself keeps of a chaos run, by triggers.
 
-It tells of each change of a job's state, and of each answer and summary that is stored, with the
-holder of the session's running job at that moment and, on PostgreSQL, with the name of the process
-that wrote.
+It records each change of a job's state, and each answer and summary that is stored, with the
+lease owner of the session's running job at that moment and, on PostgreSQL, with the name of the
+process that wrote.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from storage.engine import Database
 from tests.gateways import rows_of
 
 WRITER = "chaos.writer"
-"""The setting by which a process tells its name to PostgreSQL."""
+"""The setting by which a process gives its name to PostgreSQL."""
 
 _COLUMNS = (
     "what TEXT, session_key BIGINT, job_id BIGINT, kind TEXT, queue TEXT, former TEXT, state TEXT, "
@@ -79,8 +79,8 @@ class What(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A job (`id`) that came from state `former` into `state`, or a summary (`id`) or an answer
-    that was stored. `at` is in milliseconds since 1970, `lease_owner` the worker that had the job,
-    or that of the session."""
+    that was stored. `at` is in milliseconds since 1970, `lease_owner` that of the job, or of the
+    session's running one."""
 
     what: What
     session_key: int
@@ -107,7 +107,7 @@ class Entry:
 
     @property
     def rescued(self) -> bool:
-        """Whether the job was taken from a holder whose lease had ended.
+        """Whether the job was taken from an owner whose lease had ended.
 
         A reason stays when a later claim is finished, but then the attempts are forgotten.
         """
@@ -116,7 +116,7 @@ class Entry:
 
     @property
     def given_back(self) -> bool:
-        """Whether the holder gave the job back as it stopped, with attempts of others before it."""
+        """Whether the owner gave the job back as it stopped, with attempts of others before it."""
         return self.left and self.state == "due" and self.reason is None and bool(self.attempt)
 
 

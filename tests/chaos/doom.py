@@ -23,15 +23,15 @@ POINTS = (
 """Where the jobs call `WorkerContext.reach`; `before-commit` lies inside of a transaction."""
 
 
-def doomed_workshop(order: Path) -> type[ProcessContext]:
+def doomed_context(order: Path) -> type[ProcessContext]:
     """Return a worker context whose jobs obey the file `order`: `SIGKILL before-commit` or the
     like."""
 
-    class DoomedWorkshop(ProcessContext):
+    class DoomedContext(ProcessContext):
         def _make(self) -> WorkerContext:
             return replace(super()._make(), failpoint=_obeying(order))
 
-    return DoomedWorkshop
+    return DoomedContext
 
 
 def _obeying(order: Path) -> Callable[[str], None]:

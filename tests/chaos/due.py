@@ -10,7 +10,7 @@ from storage.engine import Database
 from storage.errors import StorageError
 from tests.gateways import rows_of
 
-_LOST_RING_MS = 30_000
+_LOST_NOTIFICATION_MS = 30_000
 _MOST_TRIES = 10
 
 
@@ -28,17 +28,17 @@ def due_or_running(database: Database) -> bool:
         return True
 
 
-def count_rings_as_lost(database: Database) -> None:
-    """Let the half minute pass after which the reconciler rings again."""
+def count_notifications_as_lost(database: Database) -> None:
+    """Let the half minute pass after which the reconciler notifies again."""
     _shift(
         database,
         "UPDATE jobs SET notified_at = notified_at - :ms WHERE state = 'due'",
-        _LOST_RING_MS,
+        _LOST_NOTIFICATION_MS,
     )
 
 
 def move_times_back(database: Database, ms: int) -> None:
-    """What `ms` milliseconds that pass do to all that waits."""
+    """Do to all that waits what `ms` milliseconds that pass would do."""
     for statement in (
         "UPDATE guards SET until_at = until_at - :ms",
         "UPDATE endpoints SET open_until = open_until - :ms, probe_until = probe_until - :ms",

@@ -32,5 +32,5 @@ class Form:
 
     @property
     def hurried(self) -> bool:
-        """Whether the half minute after which a ring counts as lost passes faster."""
+        """Whether the half minute after which a notification counts as lost passes faster."""
         return self.turns < 2000

@@ -133,10 +133,10 @@ class _Speaker:
     def say(self, turn: int, saying: Saying) -> None:
         session = self._open(turn, saying.session)
         for part in saying.parts:
-            receipt = self._tell(turn, session, part)
+            receipt = self._append(turn, session, part)
             self._taken.append((session, part, receipt))
         if self._rng.random() < _LATER_AGAIN:
-            self._tell_again(turn, *self._rng.choice(self._taken))
+            self._append_again(turn, *self._rng.choice(self._taken))
         if self._rng.random() < _LOOKS:
             self._look(turn, session, saying)
 
@@ -150,7 +150,7 @@ class _Speaker:
             )
         return self._sessions[name]
 
-    def _tell(self, turn: int, session: Session, part: Part) -> Receipt:
+    def _append(self, turn: int, session: Session, part: Part) -> Receipt:
         usage = self._usage(turn, session) if part.closes_turn else None
 
         def call() -> Receipt:
@@ -167,18 +167,18 @@ class _Speaker:
         twin = self._other.submit(self._patient.until_taken, call, turn)
         receipts = [self._patient.until_taken(call, turn), twin.result()]
         places = {(one.turn, one.first_position) for one in receipts}
-        assert len(places) == 1, f"an event told twice at once was stored twice: {receipts}"
+        assert len(places) == 1, f"an event sent twice at once was stored twice: {receipts}"
         self._patient.journal.write(Note.REPEATED, turn)
         return receipts[0]
 
-    def _tell_again(self, turn: int, session: Session, part: Part, before: Receipt) -> None:
+    def _append_again(self, turn: int, session: Session, part: Part, before: Receipt) -> None:
         receipt = self._patient.until_taken(
             lambda: self._gateway.append(
                 session, part.messages, turn_open=not part.closes_turn, event_id=part.event_id
             ),
             turn,
         )
-        assert receipt.repeated, f"an event told again was stored again: {receipt}"
+        assert receipt.repeated, f"an event sent again was stored again: {receipt}"
         assert receipt.first_position == before.first_position
         self._patient.journal.write(Note.REPEATED, turn)
 
@@ -190,7 +190,7 @@ class _Speaker:
         return {"prompt_tokens": context.tokens + 300, "revision": context.revision}
 
     def _look(self, turn: int, session: Session, saying: Saying) -> None:
-        """What a model would be sent next can be sent, and ends with what was said last."""
+        """Check that what a model would be sent next is valid, and ends with the last message."""
         context = self._patient.until_taken(lambda: self._gateway.load_context(session), turn)
         check_openai(context.messages)
         assert dict(context.messages[-1]) == saying.messages[-1], "the newest message is not shown"

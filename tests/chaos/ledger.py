@@ -1,4 +1,4 @@
-"""The model of a chaos run, and a ledger of whom it told what."""
+"""The model of a chaos run, and a ledger of what it answered to whom."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class End(StrEnum):
     """A good answer went out whole."""
     BAD = "bad"
     GIVEN_UP = "given up"
-    """Whoever asked went away."""
+    """The process that had asked went away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Asked:
 
 
 class Ledger:
-    """A behaviour of the model server: good, within `slowest` seconds, unless it is told
+    """A behaviour of the model server: good, within `slowest` seconds, unless it is made
     to fail or to take longer."""
 
     def __init__(self, rng: Random, slowest: float) -> None:
@@ -94,10 +94,10 @@ class Ledger:
             self._note(turn, arrived, end)
 
     def _note(self, turn: Turn, arrived: float, end: End) -> None:
-        told = json.dumps(turn.request["messages"], ensure_ascii=False)
+        messages = json.dumps(turn.request["messages"], ensure_ascii=False)
         asked = Asked(
-            question=hashlib.sha256(_DATE.sub("", told).encode()).hexdigest(),
-            session=session_in(told),
+            question=hashlib.sha256(_DATE.sub("", messages).encode()).hexdigest(),
+            session=session_in(messages),
             asker=turn.headers.get("authorization", "").removeprefix("Bearer "),
             arrived=arrived,
             ended=time.time(),

@@ -26,8 +26,8 @@ class Act(StrEnum):
     HANG_REDIS_LONG = "Redis hung for longer than a worker waits"
     RESTART_DATABASE = "PostgreSQL restarted"
     CRASH_DATABASE = "PostgreSQL killed"
-    SHUFFLE_RINGS = "rings delivered twice and out of order"
-    INVENT_RINGS = "rings for jobs of any state"
+    SHUFFLE_NOTIFICATIONS = "notifications delivered twice and out of order"
+    INVENT_NOTIFICATIONS = "notifications of jobs of any state"
     PAUSE_QUEUE = "queue paused for a while"
     FAIL_MODEL = "model failed for a while"
     SLOW_MODEL = "model slow for a while"
@@ -41,8 +41,8 @@ OF_REDIS = frozenset(
         Act.KILL_REDIS,
         Act.HANG_REDIS,
         Act.HANG_REDIS_LONG,
-        Act.SHUFFLE_RINGS,
-        Act.INVENT_RINGS,
+        Act.SHUFFLE_NOTIFICATIONS,
+        Act.INVENT_NOTIFICATIONS,
     }
 )
 OF_POSTGRESQL = frozenset({Act.RESTART_DATABASE, Act.CRASH_DATABASE})
@@ -67,7 +67,7 @@ class Move:
 def moves(
     rng: Random, *, kills: int, workers: int, lease_seconds: float, unable: frozenset[Act]
 ) -> list[Move]:
-    """So many kills of workers, and between them everything else that the stage is able to do,
+    """Return `kills` kills of workers, and between them all else that the stage is able to do,
     each at least once."""
     others = [act for act in Act if act not in KILLS and act not in unable]
     weights = [_OTHER_WEIGHTS.get(act, _USUAL_WEIGHT) for act in others]
@@ -83,7 +83,7 @@ def moves(
 
 
 def clock_error(rng: Random) -> float:
-    """By how many seconds the clock of a process's host is wrong: mostly none, else an hour."""
+    """Return by how many seconds the clock of a process's host is wrong: mostly 0, else an hour."""
     return rng.choice((0.0, 0.0, _HOUR, -_HOUR))
 
 

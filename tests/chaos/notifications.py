@@ -20,7 +20,7 @@ _MOST_WAITING = 10_000
 _BOUNDED: dict[str, Any] = {"socket_timeout": 1, "socket_connect_timeout": 1, "retry": None}
 
 
-def shuffle_rings(url: str, rng: Random) -> None:
+def shuffle_notifications(url: str, rng: Random) -> None:
     """Put all messages that wait into another order, half of them twice."""
     with redis.Redis.from_url(url, **_BOUNDED) as client, suppress(redis.RedisError):
         for queue in QUEUES:
@@ -31,8 +31,8 @@ def shuffle_rings(url: str, rng: Random) -> None:
                 client.rpush(queue, *waiting)
 
 
-def invent_rings(url: str, database: Database, rng: Random) -> None:
-    """Ring for jobs that are due, run or ended long ago, and for some that never were."""
+def invent_notifications(url: str, database: Database, rng: Random) -> None:
+    """Notify of jobs that are due, run or ended long ago, and for some that never were."""
     with suppress(StorageError):
         jobs = rows_of(database, "SELECT id, kind, queue FROM jobs")
         app = Celery("chaos", set_as_current=False)

@@ -16,7 +16,7 @@ from tests.chaos.monkey import clock_error
 from tests.processes import Child, Processes
 
 STOP_SECONDS = 90.0
-"""Within which a worker that was told to has to stop: its model answers in seconds."""
+"""Within which a worker that was asked to has to stop: its model answers in seconds."""
 
 _DOOM_SECONDS = 8.0
 """How long a worker is given to reach the step at which something is to happen to it."""
@@ -135,7 +135,7 @@ class Posts:
         self.happened["processes whose clock was wrong by an hour"] += skew != 0
         program = self._program(post.role, post.current, skew)
         if post.child is not None:
-            post.child.kill()  # What was left of it, and its leash.
+            post.child.kill()  # What was left of it, and its watchdog.
         post.child = self._processes.python(*program.words, env=program.environment)
         self._started.append((post.child.pid, time.time(), post.current))
         self._log(f"{post.current} started, {post.child.log.name}, clock {skew:+}")
@@ -157,11 +157,11 @@ class Posts:
             post.ready = False
 
     def stop(self, post: Post | None) -> None:
-        """Tell a process to stop, as an operator does."""
+        """Ask a process to stop, as an operator does."""
         if post is not None and post.child is not None:
             post.stopping_since = time.monotonic()
             post.child.terminate()
-            self._log(f"{post.current} told to stop")
+            self._log(f"{post.current} asked to stop")
 
     def roll(self, rest: list[Post]) -> None:
         """Stop one process, and the next when another has taken its post."""
@@ -251,7 +251,7 @@ class Posts:
         elif code == 0 and post.stopping_since is not None:
             self.happened[f"{post.role.value}s stopped with SIGTERM"] += 1
         elif not post.ready and "DatabaseUnavailable" in child.output:
-            # It says so and ends; whoever supervises it starts it again.
+            # It says so and ends; its supervisor starts it again.
             self.happened["starts that met a database that was away"] += 1
         else:
             self.faults.append(f"{post.current} ended by itself ({code}):\n{_tail(child)}")

@@ -87,8 +87,8 @@ class Programs:
         url = self.database_url
         if url.startswith("postgresql"):
             # The second one is what the engine sets by itself where nobody gives options.
-            told = f"-c {WRITER}={name} -c idle_in_transaction_session_timeout=30000"
-            url += f"?options={quote(told)}"
+            server_options = f"-c {WRITER}={name} -c idle_in_transaction_session_timeout=30000"
+            url += f"?options={quote(server_options)}"
         given = {
             "DATABASE_URL": url,
             "AFTERTURN_CONFIG": str(self._config),

@@ -87,7 +87,7 @@ def saying(seed: int, session: str, number: int) -> Saying:
 
 
 def in_one(turn: Saying) -> Saying:
-    """Return the same turn, told in one call."""
+    """Return the same turn, stored in one call."""
     return Saying(turn.session, (Part(turn.parts[0].event_id, turn.messages, True),))
 
 

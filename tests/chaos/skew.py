@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 
 def set_clock_ahead(seconds: float) -> None:
-    """Let every clock of this process that tells the time of day go `seconds` ahead of it."""
+    """Let every clock of this process of the time of day go `seconds` ahead of it."""
     ahead = datetime.timedelta(seconds=seconds)
     real, true_time, true_ns = datetime.datetime, time.time, time.time_ns
 

@@ -21,7 +21,7 @@ from tests.chaos.gateways import Journal, Note
 from tests.chaos.later import Later
 from tests.chaos.ledger import End, Ledger
 from tests.chaos.monkey import OF_POSTGRESQL, OF_REDIS, Act, Move
-from tests.chaos.notifications import invent_rings, shuffle_rings
+from tests.chaos.notifications import invent_notifications, shuffle_notifications
 from tests.chaos.posts import STOP_SECONDS, Post, Posts, Role, Span
 from tests.chaos.programs import Programs
 from tests.model_server import ModelServer
@@ -207,10 +207,10 @@ class Stage:
             case Act.HANG_REDIS | Act.HANG_REDIS_LONG:
                 server.pause()
                 self._later.after(move.seconds, server.resume)
-            case Act.SHUFFLE_RINGS:
-                shuffle_rings(server.url, self._rng)
+            case Act.SHUFFLE_NOTIFICATIONS:
+                shuffle_notifications(server.url, self._rng)
             case _:
-                invent_rings(server.url, self.database, self._rng)
+                invent_notifications(server.url, self.database, self._rng)
 
     def _strike_database(self, server: PostgresServer, move: Move) -> None:
         since = time.time()

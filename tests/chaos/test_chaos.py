@@ -17,7 +17,7 @@ from tests.tiers import is_soak
 
 
 def short_form(kind: Kind) -> Form:
-    """Return its seed is another one each time, since chance is the point; a failure shows it."""
+    """Return a short run with a new seed each time: chance is the point. A failure shows it."""
     soak = is_soak()
     return Form(
         kind,

@@ -106,11 +106,11 @@ class Verdict:
         }
 
     def _name_of(self, lease_owner: str, at: int) -> str | None:
-        """Return the process of a holder's name, which is `host:pid:random`."""
+        """Return the process of a lease owner, whose name is `host:pid:random`."""
         return self.stage.posts.name_at(int(lease_owner.split(":")[1]), at / 1000)
 
     def _was_struck(self, claim: Claim) -> bool:
-        """Return whether the holder of a claim died, or was stopped while it held it."""
+        """Return whether the owner of a claim died, or was stopped while its lease ran."""
         name = self._name_of(claim.lease_owner, claim.since)
         return claim.overlaps(span for span in self.stage.posts.struck if span.what == name)
 
@@ -128,7 +128,7 @@ def _dead(database: Database) -> list[int]:
 
 
 def _left_undone(database: Database, keys: dict[str, int]) -> Iterator[str]:
-    """No session holds enough for a pass that nobody makes."""
+    """Yield sessions that hold enough for a pass that no worker makes."""
     settings = CompressionSettings(**COMPRESSION)
     with database.read() as connection:
         for name, key in keys.items():

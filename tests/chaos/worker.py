@@ -32,23 +32,23 @@ def main() -> None:
 
 
 def _run_celery(name: str, doom: Path) -> None:
-    from tests.chaos.doom import doomed_workshop
+    from tests.chaos.doom import doomed_context
     from tests.worker_program import run
 
-    run(name, concurrency=4, kind=doomed_workshop(doom))
+    run(name, concurrency=4, kind=doomed_context(doom))
 
 
 def _run_embedded(doom: Path) -> None:
     import logging
 
     from tasks import embedded
-    from tests.chaos.doom import doomed_workshop
+    from tests.chaos.doom import doomed_context
     from workers.settings import SettingsSource
 
     logging.basicConfig(level=logging.INFO)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     # The one thing of it that a program from outside cannot choose.
-    vars(embedded)["ProcessContext"] = doomed_workshop(doom)
+    vars(embedded)["ProcessContext"] = doomed_context(doom)
     worker = embedded.EmbeddedWorker(SettingsSource.following())
     try:
         worker.start()

@@ -1,4 +1,4 @@
-"""Who waits for a model that nobody may ask now, and who waits for a running micro job."""
+"""Passes that wait for a model whose breaker is open, or for a running micro job."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from workers.summariser.gate import Permit, SharedGate
 from workers.summariser.rate_limits import Limits
 
 AT_ONCE = {Trigger.HYGIENE_COUNT, Trigger.REPLACE_PLACEHOLDER}
-"""The count valve waits for nothing; healing has nothing to do here."""
+"""The count valve waits for nothing; replacing has nothing to do here."""
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def place(database: Database, model: ModelServer) -> Iterator[Workplace]:
 
 @SQLITE
 @pytest.mark.parametrize("trigger", BYPASSING)
-def test_an_open_breaker_is_a_failed_attempt_without_a_request_for_whoever_cannot_wait(
+def test_an_open_breaker_is_a_failed_attempt_without_a_request_for_a_pass_that_cannot_wait(
     trigger: Trigger, place: Workplace, model: ModelServer
 ) -> None:
     open_breaker(place)
@@ -166,7 +166,9 @@ def test_while_another_session_asks_a_model_in_doubt_everyone_waits_two_seconds_
 
 
 @SQLITE
-def test_who_waits_for_a_model_is_told_once_that_the_pass_began(place: Workplace) -> None:
+def test_a_caller_that_waits_for_a_model_gets_one_signal_that_the_pass_began(
+    place: Workplace,
+) -> None:
     place.configure(progress_notices=True)
     open_breaker(place)
     assert outcome(place, Trigger.AFTER_RESPONSE).outcome is Outcome.FAILED

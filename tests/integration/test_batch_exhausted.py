@@ -1,4 +1,4 @@
-"""The last ways out: reset, and the count valve with everything down (ENGINE.md §§9, 10)."""
+"""The last ways out: reset, and the count valve with everything down."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from storage.outcomes import Outcome
 from tests.batch_steps import (
     SQLITE,
     fail,
-    kinds_told,
+    loud_signals,
     markers,
     open_breaker,
     outcome,
@@ -66,7 +66,7 @@ def test_three_failed_jobs_in_a_full_window_end_in_a_reset(
     assert marker.summary is not None
     assert "set aside without a summary" in marker.summary
     assert set(brimful.guards()) == set()
-    assert kinds_told(brimful) == ["compression_exhausted", "session_reset"]
+    assert loud_signals(brimful) == ["compression_exhausted", "session_reset"]
     assert brimful.job() is None
     assert brimful.everything() == [row.message for row in before]
     # Nothing is lost, and the next pass is a plain one once the breaker lets somebody ask.
@@ -134,7 +134,7 @@ def test_failures_below_85_percent_of_the_window_or_between_successes_are_not_co
         gateway.set_model("s", "another", context_window=128_000)
     fail(brimful, model, Trigger.MANUAL)
     assert failures(brimful) == 0
-    assert kinds_told(brimful) == []
+    assert loud_signals(brimful) == []
 
 
 @SQLITE
@@ -176,12 +176,12 @@ def test_five_thousand_messages_shrink_at_once_with_model_and_network_down(
         assert job.trigger == Trigger.HYGIENE_COUNT
         (done,) = place.work()
         assert done.outcome is Outcome.PLACEHOLDER
-        failed, folded = place.tries()
+        failed, placeholder = place.tries()
         asked = 0 if state == "breaker-open" else 1
         assert (failed.outcome, failed.requests) == ("failed", asked)
-        assert (folded.outcome, folded.messages_before) == ("placeholder", 5_000)
-        assert folded.requests == 0
-        assert folded.messages_after < 100
+        assert (placeholder.outcome, placeholder.messages_before) == ("placeholder", 5_000)
+        assert placeholder.requests == 0
+        assert placeholder.messages_after < 100
         assert session.counted() == session.live_rows()
         assert place.everything() == said
         (archived,) = rows_of(
@@ -189,5 +189,5 @@ def test_five_thousand_messages_shrink_at_once_with_model_and_network_down(
             "SELECT count(*) FROM messages JOIN summaries ON summaries.id = absorbed_by "
             "WHERE summaries.kind = 'placeholder'",
         )
-        assert archived == (5_000 - (folded.messages_after - 1),)
+        assert archived == (5_000 - (placeholder.messages_after - 1),)
         assert until(place) >= 290_000

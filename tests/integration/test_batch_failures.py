@@ -1,6 +1,6 @@
-"""A summariser that fails in every way: the session stays as it was, or a placeholder stands in.
+"""A summariser that fails in every way: the session stays as it was, or gets a placeholder.
 
-The model is a local server that speaks the real protocol through the real client (ENGINE.md §10).
+The model is a local server that speaks the real protocol through the real client.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from tests.model_behaviours import (
 )
 from tests.model_server import ModelServer
 from tests.waiting import wait_until
-from tests.workplace import SLACK_MS, Workplace, desk, structured, told
+from tests.workplace import SLACK_MS, Workplace, desk, stored_rows, structured
 from workers.policy.triggers import Trigger
 from workers.summariser.contract import ErrorClass
 
@@ -152,7 +152,7 @@ class Endpoint:
         self.url = f"http://127.0.0.1:{self._port}/v1"
 
     def mend(self) -> None:
-        """From now on give good answers."""
+        """Give good answers from now on."""
         if self.model is None:
             self._taken.close()
             self.model = self._stack.enter_context(ModelServer(self._port))
@@ -169,7 +169,7 @@ class Scene:
     fault: Fault
 
     def fail(self) -> Any:
-        """Work the job up to its last attempt, looking at each wait; gives what that came to."""
+        """Work the job up to its last attempt, looking at each wait; return what that came to."""
         place, fault = self.place, self.fault
         for number in range(1, fault.requests):
             (outcome,) = place.work()
@@ -204,7 +204,7 @@ class Scene:
         return {table: stored[table] for table in OF_THE_SESSION}
 
     def check_records(self) -> None:
-        """Each attempt left a record, and each request is in one."""
+        """Check that each attempt left a record, and that each request is in one."""
         fault, tries = self.fault, self.place.tries()
         failed = [one for one in tries if one.outcome == "failed"]
         assert [one.error_class for one in failed] == [fault.error_class.value] * fault.requests
@@ -276,7 +276,7 @@ def test_the_session_stays_as_it_was_and_rests_where_failures_abort(
 
 @SQLITE
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
-def test_a_placeholder_stands_in_and_is_healed_where_failures_do_not_abort(
+def test_a_placeholder_is_shown_and_replaced_where_failures_do_not_abort(
     fault: Fault, database: Database, model: ModelServer
 ) -> None:
     with scene(database, model, fault, abort=False, restarts=False) as it:
@@ -295,11 +295,11 @@ def test_a_placeholder_stands_in_and_is_healed_where_failures_do_not_abort(
         assert job is not None
         assert (job.trigger, job.tries, job.state.value) == (Trigger.REPLACE_PLACEHOLDER, 0, "due")
         assert abs(it.place.wait_ms() - 30_000) <= SLACK_MS
-        # It heals as soon as the model answers, whatever the cooldown says.
+        # It is replaced as soon as the model answers, whatever the cooldown says.
         it.mend()
         it.place.pass_by(30_000)
-        (healed,) = it.place.work()
-        assert healed.outcome is Outcome.PLACEHOLDER_REPLACED
+        (replaced,) = it.place.work()
+        assert replaced.outcome is Outcome.PLACEHOLDER_REPLACED
         assert kinds_of(database) == [
             (SummaryKind.PLACEHOLDER, "superseded"),
             (SummaryKind.PLACEHOLDER_REPLACED, "live"),
@@ -325,12 +325,12 @@ def test_a_restart_of_every_process_in_between_changes_nothing(
         model.answer(structured)
         with scene(database, model, FAULTS[name], abort=False, restarts=restarts) as it:
             it.fail()
-            after_failure = told(database)
+            after_failure = stored_rows(database)
             it.mend()
             it.place.pass_by(30_000)
             it.place.work()
             asked = [json.dumps(request["messages"]) for request in model.requests]
-            ends.append((after_failure, told(database), asked))
+            ends.append((after_failure, stored_rows(database), asked))
     assert ends[0] == ends[1]
     assert len(ends[0][1]["summaries"]) == 2
 

@@ -1,4 +1,4 @@
-"""A placeholder stands in until the model answers again (ENGINE.md §10): nothing is lost."""
+"""A placeholder is shown until the model answers again: nothing is lost."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def place(database: Database, model: ModelServer) -> Iterator[Workplace]:
 def test_a_placeholder_waits_for_its_real_summary_for_as_long_as_it_takes(
     place: Workplace, model: ModelServer
 ) -> None:
-    folded = fail(place, model)
-    assert folded.outcome is Outcome.PLACEHOLDER
+    failed = fail(place, model)
+    assert failed.outcome is Outcome.PLACEHOLDER
     view, held = place.view(), until(place)
     model.always(Status(503))
     asked, waits = len(model.requests), []
@@ -71,9 +71,9 @@ def test_a_real_summary_may_be_larger_than_the_placeholder_and_is_made_of_the_or
     before = place.view()
     model.answer(padded(placeholder.tokens + 100))
     place.pass_by(place.wait_ms())
-    (healed,) = place.work()
-    assert healed.outcome is Outcome.PLACEHOLDER_REPLACED
-    assert healed.tokens_after > healed.tokens_before
+    (replaced,) = place.work()
+    assert replaced.outcome is Outcome.PLACEHOLDER_REPLACED
+    assert replaced.tokens_after > replaced.tokens_before
     (real,) = markers(place)
     assert (real.id, real.position) == (placeholder.id, placeholder.position)
     assert real.verbatim == placeholder.verbatim
@@ -92,7 +92,7 @@ def test_a_real_summary_may_be_larger_than_the_placeholder_and_is_made_of_the_or
     assert "placeholder_replaced" in kinds
 
 
-def test_undoing_a_healed_summary_brings_back_the_placeholder_and_then_the_originals(
+def test_undoing_a_replacement_brings_back_the_placeholder_and_then_the_originals(
     place: Workplace, model: ModelServer
 ) -> None:
     original = place.view()
@@ -100,8 +100,8 @@ def test_undoing_a_healed_summary_brings_back_the_placeholder_and_then_the_origi
     placeholder = place.view()
     place.pass_by(place.wait_ms())
     place.work()
-    healed = place.view()
-    assert healed != placeholder
+    replaced = place.view()
+    assert replaced != placeholder
     assert place.session.undo() is not None
     assert place.view() == placeholder
     assert place.session.counted() == place.session.live_rows()
@@ -139,11 +139,11 @@ def test_a_pass_over_a_placeholder_reads_its_originals_and_not_its_text(
 
 
 @pytest.mark.parametrize("trigger", [Trigger.AFTER_RESPONSE, Trigger.MANUAL])
-def test_a_pass_that_changes_nothing_leaves_the_placeholder_to_be_healed(
+def test_a_pass_that_changes_nothing_leaves_the_placeholder_to_be_replaced(
     trigger: Trigger, place: Workplace, model: ModelServer
 ) -> None:
     fail(place, model)
-    # Held back by the cooldown, or nothing to compact.
+    # Suppressed by the cooldown, or nothing to compact.
     assert outcome(place, trigger).outcome in (Outcome.SUPPRESSED, Outcome.NOTHING_DUE)
     job = place.job()
     assert job is not None
@@ -154,7 +154,7 @@ def test_a_pass_that_changes_nothing_leaves_the_placeholder_to_be_healed(
 
 
 @SQLITE
-def test_nothing_is_healed_while_compaction_is_switched_off(
+def test_no_placeholder_is_replaced_while_compaction_is_switched_off(
     place: Workplace, model: ModelServer
 ) -> None:
     fail(place, model)
@@ -166,7 +166,7 @@ def test_nothing_is_healed_while_compaction_is_switched_off(
     assert [one.outcome for one in place.work()] == [Outcome.PLACEHOLDER_REPLACED]
 
 
-def test_a_placeholder_that_an_undo_brings_back_is_healed_after_the_next_turn(
+def test_a_placeholder_that_an_undo_brings_back_is_replaced_after_the_next_turn(
     place: Workplace, model: ModelServer
 ) -> None:
     fail(place, model)
@@ -182,7 +182,7 @@ def test_a_placeholder_that_an_undo_brings_back_is_healed_after_the_next_turn(
     assert [one.outcome for one in place.work()] == [Outcome.PLACEHOLDER_REPLACED]
 
 
-def test_an_undone_placeholder_needs_no_healing(place: Workplace, model: ModelServer) -> None:
+def test_an_undone_placeholder_needs_no_replacement(place: Workplace, model: ModelServer) -> None:
     fail(place, model)
     place.session.undo()
     asked, before = len(model.requests), place.view()
@@ -194,24 +194,24 @@ def test_an_undone_placeholder_needs_no_healing(place: Workplace, model: ModelSe
     assert place.view()[: len(before)] == before
 
 
-def test_gateways_are_told_of_each_step_quietly_unless_they_want_to_hear(
+def test_gateways_get_a_quiet_signal_for_each_step_unless_they_want_to_hear(
     place: Workplace, model: ModelServer
 ) -> None:
     fail(place, model)
     ends_at = place.guards()[GuardName.COOLDOWN].until_at
     place.pass_by(place.wait_ms())
     place.work()
-    told = place.signals()
-    assert [one.kind.value for one in told] == [
+    signals = place.signals()
+    assert [one.kind.value for one in signals] == [
         "compaction_failed",
         "cooldown",
         "placeholder_in_use",
         "placeholder_replaced",
     ]
-    assert all(one.quiet for one in told)
-    assert told[0].facts == {"error": "auth"}
-    assert told[1].facts == {"error": "auth", "until": ends_at}
-    assert told[2].facts["messages_before"] == 40
+    assert all(one.quiet for one in signals)
+    assert signals[0].facts == {"error": "auth"}
+    assert signals[1].facts == {"error": "auth", "until": ends_at}
+    assert signals[2].facts["messages_before"] == 40
     place.configure(progress_notices=True)
     say(place.session, range(20, 26))
     fail(place, model, Trigger.MANUAL)

@@ -1,4 +1,4 @@
-"""A middle that is larger than the window of the summariser (ENGINE.md §6.8)."""
+"""A middle that is larger than the window of the summariser."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_middle_larger_than_the_window_is_asked_in_parts_cut_between_exchanges
     parts, merges = parts_of(model)
     assert len(parts) >= 4
     assert len(merges) == 1
-    # Each turn is told in one part, in order; the first request is in the head.
+    # Each turn is in one part, in order; the first request is in the head.
     assert [number for part in parts for number in said_in(part)] == list(range(1, 14))
     for part in parts[1:]:
         (first, *_) = re.findall(r"(?:Request|Result|Done with)[^:.]*", part)
@@ -150,11 +150,11 @@ def test_parts_that_were_answered_serve_the_real_summary_of_a_placeholder(
 ) -> None:
     model.fail_next(Good(), Good(), Status(401))
     narrow.ask(Trigger.AFTER_RESPONSE)
-    (folded,) = narrow.work()
-    assert folded.outcome is Outcome.PLACEHOLDER
+    (failed,) = narrow.work()
+    assert failed.outcome is Outcome.PLACEHOLDER
     narrow.pass_by(narrow.wait_ms())
-    (healed,) = narrow.work()
-    assert healed.outcome is Outcome.PLACEHOLDER_REPLACED
+    (replaced,) = narrow.work()
+    assert replaced.outcome is Outcome.PLACEHOLDER_REPLACED
     parts, _ = parts_of(model)
     assert list(Counter(parts).values()) == [1, 1, 2, *[1] * (len(set(parts)) - 3)]
 

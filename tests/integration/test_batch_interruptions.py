@@ -26,7 +26,7 @@ from tests.gateways import emptied, rows_of
 from tests.model_behaviours import Good, Status
 from tests.model_server import ModelServer
 from tests.stored_session import dump
-from tests.workplace import Killed, Workplace, desk, padded, say, structured, told
+from tests.workplace import Killed, Workplace, desk, padded, say, stored_rows, structured
 from workers.policy.triggers import Trigger
 from workers.runtime.jobs import Worked, work
 
@@ -238,7 +238,7 @@ ENDS = {
 
 def whole(database: Database) -> dict[str, Any]:
     """Return what must be the same however often a worker was killed on the way."""
-    stored = told(database)
+    stored = stored_rows(database)
     return {
         **{table: stored[table] for table in ("messages", "summaries", "sessions", "cursors")},
         "guards": [{**one, "count": None} for one in stored["guards"]],
@@ -270,13 +270,13 @@ def check_crashes(name: str, database: Database, model: ModelServer) -> None:
             with pytest.raises(Killed):
                 scenario.go_on(place, model, failpoint)
             assert place.session.counted() == place.session.live_rows()
-            in_vain = scenario.fails and not place.tries()
+            failed = scenario.fails and not place.tries()
             place.rescue()
             scenario.go_on(place, model, failpoint)
         assert whole(database) == end, f"killed at {point} ({number})"
         # Only an answer that was not stored yet is asked for again.
         again = sum((Counter(prompts(model)) - asked).values())
-        assert again == (1 if point == "replied" else again if in_vain else 0), point
+        assert again == (1 if point == "replied" else again if failed else 0), point
         assert again <= 1
 
 

@@ -85,7 +85,7 @@ def test_a_pass_leaves_a_record_and_a_signal_with_its_figures(
     assert signal.facts["tokens_after"] == done.tokens_after
 
 
-def test_progress_is_told_aloud_on_demand(place: Workplace) -> None:
+def test_progress_is_signalled_loudly_on_demand(place: Workplace) -> None:
     place.configure(progress_notices=True)
     compact(place)
     assert [(one.kind.value, one.quiet) for one in place.signals()] == [
@@ -110,7 +110,7 @@ def test_a_second_pass_updates_the_summary_and_absorbs_both_markers(
     (first,) = markers(place)
     say(place.session, range(16, 24))
     agent = [row for row in place.view() if row.position > 54 and not row.opens_turn][:6]
-    place.session.absorb(agent, "The rolling summary tells of six steps.")
+    place.session.absorb(agent, "The rolling summary covers six steps.")
     assert [row.kind for row in markers(place)] == [Kind.BATCH, Kind.MICRO]
     model.forget()
     model.answer(structured)
@@ -122,7 +122,7 @@ def test_a_second_pass_updates_the_summary_and_absorbs_both_markers(
     (prompt,) = prompts(model)
     assert first.summary is not None
     assert first.summary in prompt
-    assert "The rolling summary tells of six steps." in prompt
+    assert "The rolling summary covers six steps." in prompt
     assert "Result 16.0" in prompt
     assert "Result 3.0" not in prompt
     assert rows_of(place.database, "SELECT kind, status FROM summaries ORDER BY id") == [
@@ -181,7 +181,7 @@ def test_no_secret_goes_to_the_model_or_into_what_a_pass_writes(
 # What a person may ask for
 
 
-def test_a_topic_is_told_to_the_model(place: Workplace, model: ModelServer) -> None:
+def test_a_topic_is_passed_to_the_model(place: Workplace, model: ModelServer) -> None:
     compact(place, Trigger.MANUAL, focus="the fare rules of booking B0007")
     (prompt,) = prompts(model)
     assert "the fare rules of booking B0007" in prompt
@@ -351,7 +351,7 @@ def test_pruning_that_is_not_enough_leaves_the_rest_to_the_model(
 
 @SQLITE
 @pytest.mark.parametrize("trigger", [one for one in Trigger if RULES[one].bypasses])
-def test_whoever_bypasses_the_guards_gets_a_summary_at_once(
+def test_a_pass_that_bypasses_the_guards_gets_a_summary_at_once(
     trigger: Trigger, place: Workplace, model: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def prune(*_: object) -> None:
@@ -377,7 +377,7 @@ OPEN_TURN = {
     Trigger.CONTEXT_OVERFLOW,
     Trigger.MANUAL,
 }
-"""ENGINE.md §5: triggers 1 and 2, and those that bypass the guards."""
+"""Triggers during a turn, and those that bypass the guards (docs/explanation/triggers.md)."""
 
 
 @SQLITE

@@ -1,4 +1,4 @@
-"""Cooldown and anti-thrash by the clock (ENGINE.md §10): no automatic pass loops."""
+"""Cooldown and anti-thrash by the clock: no automatic pass loops."""
 
 from __future__ import annotations
 
@@ -10,7 +10,16 @@ from storage import guards
 from storage.engine import Database
 from storage.guards import GuardName
 from storage.outcomes import Outcome
-from tests.batch_steps import AUTOMATIC, BYPASSING, SQLITE, about, fail, kinds_told, outcome, until
+from tests.batch_steps import (
+    AUTOMATIC,
+    BYPASSING,
+    SQLITE,
+    about,
+    fail,
+    loud_signals,
+    outcome,
+    until,
+)
 from tests.model_behaviours import Silence
 from tests.model_server import ModelServer
 from tests.stored_session import StoredSession
@@ -55,7 +64,7 @@ def test_automatic_passes_rest_after_the_last_failed_attempt_on_every_host(
 
 @SQLITE
 @pytest.mark.parametrize("trigger", BYPASSING)
-def test_whoever_bypasses_the_guards_does_not_wait_for_the_cooldown_and_success_ends_it(
+def test_a_pass_that_bypasses_the_guards_does_not_wait_for_the_cooldown_and_success_ends_it(
     trigger: Trigger, place: Workplace, model: ModelServer
 ) -> None:
     place.configure(abort_on_summary_failure=True)
@@ -75,7 +84,7 @@ def test_a_person_who_asks_ends_cooldown_and_lock(place: Workplace, model: Model
     assert set(place.guards()) == set()
 
 
-def test_another_summariser_is_not_held_back_by_the_failure_of_the_former(
+def test_another_summariser_is_not_blocked_by_the_failure_of_the_former(
     place: Workplace, model: ModelServer
 ) -> None:
     place.configure(abort_on_summary_failure=True)
@@ -120,8 +129,8 @@ def test_hygiene_waits_for_less_silence_than_other_passes(
 ) -> None:
     place.configure(hygiene_timeout_seconds=0.15, summary_attempts=1)
     model.fail_next(Silence(chunks=1))
-    folded = outcome(place, Trigger.HYGIENE_TOKENS)
-    assert folded.outcome is Outcome.PLACEHOLDER
+    failed = outcome(place, Trigger.HYGIENE_TOKENS)
+    assert failed.outcome is Outcome.PLACEHOLDER
     assert place.tries()[0].error_class == ErrorClass.IDLE_TIMEOUT
     assert place.tries()[0].total_ms < 60_000  # others wait for two minutes
     assert until(place) == about(300_000)
@@ -210,7 +219,7 @@ def test_only_completed_automatic_passes_count_as_poor(full: Workplace, model: M
 
 
 @SQLITE
-def test_the_lock_holds_neither_hygiene_nor_those_who_bypass_the_guards(
+def test_the_lock_suppresses_neither_hygiene_nor_passes_that_bypass_the_guards(
     full: Workplace,
 ) -> None:
     poor_pass(full, 20)
@@ -220,7 +229,7 @@ def test_the_lock_holds_neither_hygiene_nor_those_who_bypass_the_guards(
         assert outcome(full, trigger).outcome is Outcome.COMPACTED
 
 
-def test_a_poor_pass_over_the_threshold_tells_the_user_that_a_new_session_is_due(
+def test_a_poor_pass_over_the_threshold_signals_that_a_new_session_is_due(
     database: Database, model: ModelServer
 ) -> None:
     session = StoredSession.create(database, context_window=128_000, model="m")
@@ -230,7 +239,7 @@ def test_a_poor_pass_over_the_threshold_tells_the_user_that_a_new_session_is_due
         done = outcome(place, Trigger.MANUAL)
         assert done.outcome is Outcome.COMPACTED
         assert done.tokens_after >= 0.9 * done.tokens_before
-        assert kinds_told(place) == ["compression_stuck"]
+        assert loud_signals(place) == ["compression_stuck"]
         (stuck, _) = place.signals()
         assert "start a new one" in stuck.facts["sentence"]
         assert stuck.facts["tokens_after"] == done.tokens_after
@@ -240,4 +249,4 @@ def test_a_poor_pass_over_the_threshold_tells_the_user_that_a_new_session_is_due
         place.configure(threshold_tokens=20_000)
         say(session, range(30, 44))
         assert outcome(place, Trigger.MANUAL).outcome is Outcome.COMPACTED
-        assert kinds_told(place) == ["compression_stuck"]
+        assert loud_signals(place) == ["compression_stuck"]

@@ -1,7 +1,7 @@
 """Any order of turns, failures, successes, restarts, manual runs, rewinds and undos.
 
 A state machine plays two owners' sessions with small windows and a summariser that fails in
-every way. After every step the invariants hold; at the end everything is worked off, healed and
+every way. After every step the invariants hold; at the end everything is worked off, replaced and
 undone, and what was said is there as it was said.
 """
 
@@ -78,7 +78,7 @@ PRUNING = {
     "proactive_prune_min_reclaim_tokens": 100,
 }
 places = st.integers(0, 60)
-wishes: st.SearchStrategy[dict[str, Any]] = st.one_of(
+options: st.SearchStrategy[dict[str, Any]] = st.one_of(
     st.just({}),
     st.fixed_dictionaries({"focus": st.sampled_from(("fares", f"the password: {SECRETS[2]}"))}),
     st.fixed_dictionaries({"keep_last": st.integers(1, 4)}),
@@ -108,7 +108,7 @@ OPERATOR_ACTS: dict[str, Callable[[Stage, int], None]] = {
         who, GuardName.COOLDOWN, GuardName.POOR_PASSES
     ),
     "restart": lambda stage, _: stage.restart(),
-    "ring again": lambda stage, _: stage.work_again(),
+    "notify again": lambda stage, _: stage.work_again(),
     "all is well again": lambda stage, _: stage.recover(),
 }
 
@@ -154,7 +154,7 @@ class Sessions(RuleBasedStateMachine):
             self.stage.work_off()
 
     @rule(who=who)
-    def a_result_comes_late_and_a_turn_is_told_again(self, who: int) -> None:
+    def a_result_comes_late_and_a_turn_is_sent_again(self, who: int) -> None:
         self.stage.answer_late(who)
         self.stage.repeat(who)
 
@@ -164,9 +164,9 @@ class Sessions(RuleBasedStateMachine):
         if works:
             self.stage.work_off()
 
-    @rule(who=who, wishes=wishes, gives_up=st.booleans())
-    def a_person_compacts(self, who: int, wishes: dict[str, Any], gives_up: bool) -> None:
-        self.stage.compact(who, **wishes)
+    @rule(who=who, options=options, gives_up=st.booleans())
+    def a_person_compacts(self, who: int, options: dict[str, Any], gives_up: bool) -> None:
+        self.stage.compact(who, **options)
         if gives_up:
             self.stage.withdraw(who)
         else:

@@ -140,7 +140,7 @@ def test_a_hundred_sessions_send_ten_requests_in_a_long_outage_and_are_all_serve
             assert "placeholder" not in (marker.summary or "").lower()
 
 
-def test_sessions_over_an_error_fold_at_once_while_the_breaker_is_open(
+def test_sessions_over_an_error_get_a_placeholder_at_once_while_the_breaker_is_open(
     sqlite_url: str, model: ModelServer
 ) -> None:
     model.always(Status(503))

@@ -67,7 +67,7 @@ def test_a_reset_leaves_the_first_request_that_an_agent_has_greeted_before(
         assert live == [1, 17]
 
 
-def test_a_placeholder_over_a_good_summary_and_little_else_is_healed(database: Database) -> None:
+def test_a_placeholder_over_a_good_summary_and_little_else_is_replaced(database: Database) -> None:
     with Stage(
         database, threshold_tokens=1000, protect_last_n=3, summary_attempts=1, micro_compact=False
     ) as stage:

@@ -1,5 +1,5 @@
 """A long conversation from one end to the other: hygiene lets it pass, its turn is too much, and
-a batch pass brings it down to head, one marker and tail (ENGINE.md §§4, 5, 9)."""
+a batch pass brings it down to head, one marker and tail."""
 
 from __future__ import annotations
 

@@ -72,8 +72,8 @@ class Outage:
         for place, session in enumerate(self._sessions):
             say_turns(self._gateway, session, 100 * place + first, count)
 
-    def let_rings_count_as_lost(self) -> None:
-        """Let half a minute pass for what was rung for."""
+    def let_notifications_count_as_lost(self) -> None:
+        """Let half a minute pass since all notifications."""
         with self.database.write() as connection:
             connection.execute(sql("UPDATE jobs SET notified_at = notified_at - 30000"))
 
@@ -84,7 +84,7 @@ class Outage:
         assert len(markers(self.database)) == SESSIONS
         asked = [json.dumps(request["messages"]) for request in self.model.requests]
         assert len(asked) == len(set(asked)) >= SESSIONS
-        # Rings are taken again, too.
+        # Notifications are taken again, too.
         self.say(60, 4)
         wait_until_quiet(self.database)
         end(self.beat, *workers)
@@ -123,7 +123,7 @@ def test_a_worker_outlives_its_broker_and_works_on_when_it_is_back_empty(outage:
         outage.say(16, 2)
     wait_until(lambda: len(markers(outage.database)) >= AT_ONCE, "jobs end without the broker")
     outage.broker.start()
-    outage.let_rings_count_as_lost()
+    outage.let_notifications_count_as_lost()
     outage.check_all_is_done(worker)
 
 
@@ -136,11 +136,11 @@ def test_a_worker_waits_for_a_broker_that_hangs_and_works_on(outage: Outage) -> 
         outage.broker.pause()
         outage.say(16, 2)
     try:
-        # What runs needs no broker, and its session goes on when somebody is rung for it.
+        # What runs needs no broker, and its session goes on with the next notification.
         wait_until(lambda: len(markers(outage.database)) >= AT_ONCE, "jobs end meanwhile")
     finally:
         outage.broker.resume()
-    outage.let_rings_count_as_lost()
+    outage.let_notifications_count_as_lost()
     outage.check_all_is_done(worker)
 
 
@@ -155,7 +155,7 @@ def test_with_late_acknowledgement_too_nothing_is_lost_or_done_twice(outage: Out
         outage.say(16, 2)
         outage.broker.start()
     assert "unacknowledged message" in worker.output
-    outage.let_rings_count_as_lost()
+    outage.let_notifications_count_as_lost()
     workers = [worker]
     if not worker.running:
         # Celery 5.7 is known to end here now and then.

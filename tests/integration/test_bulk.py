@@ -1,4 +1,4 @@
-"""Of bulk work a few jobs are under way at a time, whatever waits of it."""
+"""A few bulk jobs are under way at a time, however many wait."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def worker(database: Database) -> Worker:
 
 
 def bulk(database: Database, count: int, **more: Any) -> list[DueJob]:
-    """That many sessions, each with a bulk job that is due."""
+    """Create `count` sessions, each with a bulk job that is due."""
     return [
         StoredSession.create(database, f"bulk-{number}").enqueue(
             JobKind.BATCH, **{"queue": BULK_QUEUE, "trigger": "recompact", **more}
@@ -68,7 +68,7 @@ def test_the_queue_of_bulk_work_is_that_of_re_compaction() -> None:
     assert RECOMPACT == BULK_QUEUE
 
 
-def test_a_few_are_rung_for_and_each_that_ends_lets_the_next_one_in(worker: Worker) -> None:
+def test_a_few_are_notified_and_each_that_ends_lets_the_next_one_in(worker: Worker) -> None:
     due = bulk(worker.database, 6)
     assert is_due(worker)
     assert notify(worker) == due[:AT_ONCE]
@@ -86,7 +86,9 @@ def test_a_few_are_rung_for_and_each_that_ends_lets_the_next_one_in(worker: Work
     assert not is_due(worker)
 
 
-def test_the_usual_rings_are_not_for_them_but_for_those_that_were_lost(worker: Worker) -> None:
+def test_the_usual_notifications_are_not_for_them_but_for_those_that_were_lost(
+    worker: Worker,
+) -> None:
     due = bulk(worker.database, 4)
     live = StoredSession.create(worker.database, "live").enqueue()
     assert worker.notify() == [live]
@@ -97,7 +99,9 @@ def test_the_usual_rings_are_not_for_them_but_for_those_that_were_lost(worker: W
     )
 
 
-def test_owners_are_served_in_turn_whoever_has_more_and_came_first(worker: Worker) -> None:
+def test_owners_are_served_round_robin_no_matter_which_has_more_or_came_first(
+    worker: Worker,
+) -> None:
     database = worker.database
     due = {
         owner: [
@@ -127,7 +131,7 @@ def test_a_worker_that_dies_does_not_keep_its_place(worker: Worker) -> None:
     assert [job.id for job in notify(late)] == [due[3].id, *[job.id for job in due[:2]]]
 
 
-def test_a_session_rings_for_its_bulk_job_when_it_is_its_turn(worker: Worker) -> None:
+def test_a_session_notifies_of_its_bulk_job_when_it_is_its_turn(worker: Worker) -> None:
     first, *_, last = bulk(worker.database, AT_ONCE + 1)
     notify(worker)
     keys = dict(rows_of(worker.database, "SELECT id, session_key FROM jobs"))
@@ -145,7 +149,7 @@ def test_what_a_person_asks_for_takes_a_bulk_job_over_at_once(worker: Worker) ->
     assert worker.notify() == [asked]
 
 
-def test_a_paused_queue_rings_for_none(worker: Worker) -> None:
+def test_a_paused_queue_notifies_of_none(worker: Worker) -> None:
     bulk(worker.database, 2)
     with worker.database.write() as connection:
         queue_states.pause(connection, worker.database, [BULK_QUEUE])
@@ -156,7 +160,7 @@ def test_a_paused_queue_rings_for_none(worker: Worker) -> None:
     assert len(notify(worker)) == 2
 
 
-def test_many_reconcilers_together_ring_for_no_more(worker: Worker) -> None:
+def test_many_reconcilers_together_notify_of_no_more(worker: Worker) -> None:
     due = bulk(worker.database, 20)
     notified = succeeded(at_once([lambda: notify(worker)] * 8))
     assert sorted(job.id for jobs_of_one in notified for job in jobs_of_one) == sorted(
@@ -171,7 +175,7 @@ def test_all_are_worked_in_the_end_and_none_beside_their_places(database: Databa
     notifications, worked = deque(reconcile(context)), 0
     while notifications:
         assert len(notifications) <= AT_ONCE
-        # Nothing else rings meanwhile.
+        # Nothing else notifies meanwhile.
         assert reconcile(context) == []
         done = work_next(context, notifications.popleft().id)
         assert isinstance(done, Worked)

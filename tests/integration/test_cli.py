@@ -106,8 +106,8 @@ def test_a_session_shows_how_full_it_is_and_what_was_done(gateway: Gateway, url:
     assert len(document["attempts"]) == 3
     assert {attempt["model"] for attempt in document["attempts"]} == {"local"}
     shown = invoke("sessions", "show", session).out
-    for told in (f"{tokens:,} tokens in {messages} messages", "rolling summary", "absorbed"):
-        assert told in shown
+    for expected in (f"{tokens:,} tokens in {messages} messages", "rolling summary", "absorbed"):
+        assert expected in shown
 
 
 def test_a_session_without_room_in_its_window_is_shown_all_the_same(
@@ -165,7 +165,7 @@ def test_undo_takes_compactions_back_until_there_is_none(gateway: Gateway, url: 
     "command", [["sessions", "show"], ["context"], ["undo"], ["explain"], ["guards", "list"],
                 ["guards", "clear"], ["signals"]],
 )  # fmt: skip
-def test_an_unknown_session_is_told_in_one_line(gateway: Gateway, command: list[str]) -> None:
+def test_an_unknown_session_is_reported_in_one_line(gateway: Gateway, command: list[str]) -> None:
     gateway.open_session("somebody")
     ended = invoke(*command, "nobody", "--json")
     assert outline(ended) == (Exit.NOT_FOUND, "", 1)
@@ -233,8 +233,8 @@ def test_a_summary_says_up_to_where_it_covers(gateway: Gateway, url: str) -> Non
     session = compacted(gateway, url)
     summary = invoke("sessions", "show", session, "--json").document["rolling_summary"]
     first, last = summary["first_position"], summary["last_position"]
-    told = f"covers up to position {last}; last pass {first} to {last}"
-    assert told in invoke("sessions", "show", session).out
+    expected = f"covers up to position {last}; last pass {first} to {last}"
+    assert expected in invoke("sessions", "show", session).out
 
 
 def test_tables_in_a_pipe_have_no_trailing_blanks(gateway: Gateway, url: str) -> None:
@@ -273,7 +273,7 @@ def test_a_broken_configuration_names_its_key_for_people_and_programs(
     assert keys == ["compression.treshold", "compression.protect_last_n"]
 
 
-def test_a_good_configuration_is_told_without_its_secrets(
+def test_a_good_configuration_is_reported_without_its_secrets(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", "postgresql://ann:hunter2@db/afterturn?password=hunter2")
@@ -293,7 +293,7 @@ def test_a_good_configuration_is_told_without_its_secrets(
 
 
 @pytest.mark.parametrize(
-    ("broker", "told"),
+    ("broker", "expected"),
     [
         ("rubbish://:hunter2@h", "scheme 'rubbish' is no transport that Celery knows"),
         ("redis://:hunter2@h:notaport/0", "the port cannot be read"),
@@ -301,18 +301,18 @@ def test_a_good_configuration_is_told_without_its_secrets(
 )
 @pytest.mark.parametrize("command", [["config", "check"], ["worker"], ["up"]])
 def test_a_wrong_broker_is_a_wrong_configuration(
-    url: str, broker: str, told: str, command: list[str], monkeypatch: pytest.MonkeyPatch
+    url: str, broker: str, expected: str, command: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BROKER_URL", broker)
     ended = invoke(*command)
     assert (ended.code, ended.out) == (Exit.CONFIGURATION, "")
     assert ended.err.startswith("afterturn: 1 problem in the environment:\n  BROKER_URL")
-    assert told in ended.err
+    assert expected in ended.err
     assert "hunter2" not in ended.err
 
 
 @pytest.mark.parametrize("command", ["worker", "up"])
-def test_a_transport_without_its_library_is_told_with_what_to_install(
+def test_a_transport_without_its_library_is_reported_with_what_to_install(
     url: str, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BROKER_URL", "librabbitmq://guest:hunter2@h")
@@ -331,7 +331,7 @@ def test_a_provider_without_its_key_is_a_wrong_configuration(url: str, tmp_path:
     assert "OPENAI_API_KEY" in ended.err
 
 
-def test_tables_are_made_and_told(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_are_made_and_listed(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATABASE_URL", database_url)
     if database_url.startswith("sqlite:///"):
         Path(database_url.removeprefix("sqlite:///")).touch()
@@ -437,7 +437,7 @@ def test_the_doctor_is_content_with_a_fresh_machine_and_changes_nothing(tmp_path
     assert list(tmp_path.rglob("*")) == []
 
 
-def test_the_doctor_tells_which_checks_failed(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+def test_the_doctor_reports_which_checks_failed(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     monkeypatch.setenv("BROKER_URL", "redis://:hunter2@127.0.0.1:1/0")
     ended = invoke("doctor")
     assert ended.code == Exit.FAILED
@@ -452,7 +452,7 @@ def test_the_doctor_tells_which_checks_failed(monkeypatch: pytest.MonkeyPatch, u
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
-def test_up_works_for_gateways_elsewhere_until_it_is_told_to_stop(
+def test_up_works_for_gateways_elsewhere_until_it_is_asked_to_stop(
     ending: signal.Signals, url: str, gateway: Gateway, processes: Processes
 ) -> None:
     child = started(processes, "up", DATABASE_URL=url)
@@ -522,7 +522,7 @@ def test_a_worker_takes_jobs_from_the_broker_and_is_seen_by_the_doctor(
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
-def test_two_workers_of_a_host_have_names_of_their_own_and_end_well_when_told(
+def test_two_workers_of_a_host_have_names_of_their_own_and_end_well_when_asked(
     ending: signal.Signals, url: str, redis_url: str, processes: Processes
 ) -> None:
     children = [
@@ -590,7 +590,7 @@ def read_all(descriptor: int) -> str:
         while chunk := os.read(descriptor, 65536):
             read.append(chunk)
     except OSError:
-        pass  # How Linux tells that the other end is closed.
+        pass  # How Linux reports that the other end is closed.
     finally:
         os.close(descriptor)
     return b"".join(read).decode()

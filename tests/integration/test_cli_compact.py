@@ -86,7 +86,7 @@ def everything(url: str) -> dict[str, Any]:
 # --- looking ---------------------------------------------------------------------------------
 
 
-def test_a_preview_tells_what_would_be_done_and_changes_nothing(
+def test_a_preview_shows_what_would_be_done_and_changes_nothing(
     url: str, session: Session, person: Person
 ) -> None:
     before = everything(url)
@@ -94,9 +94,9 @@ def test_a_preview_tells_what_would_be_done_and_changes_nothing(
     document = compacts(person, "--preview", "--json").document["preview"]
     assert everything(url) == before
     assert (shown.code, shown.err) == (Exit.OK, "")
-    for told in ("head", MIDDLE, "tail", "afterwards", "Saving: about", "4,000 tokens",
+    for expected in ("head", MIDDLE, "tail", "afterwards", "Saving: about", "4,000 tokens",
                  "built-in local one", "user messages word for word"):  # fmt: skip
-        assert told in shown.out
+        assert expected in shown.out
     assert "request" not in shown.out.partition("Summariser")[2]
     parts = [document[name] for name in ("head", "summarised", "held", "tail")]
     for name in ("messages", "by_users", "tokens"):
@@ -129,7 +129,7 @@ def test_what_was_expected_comes_about(url: str, session: Session, person: Perso
     assert result["summary"]["model"] == "local"
 
 
-def test_a_session_with_nothing_in_its_middle_is_told_and_left(
+def test_a_session_with_nothing_in_its_middle_is_reported_and_left(
     url: str, gateway: Gateway, person: Person
 ) -> None:
     gateway.open_session("desk")
@@ -160,18 +160,24 @@ def test_without_a_terminal_nothing_is_done_unasked(
 
 
 @pytest.mark.parametrize(
-    ("answer", "code", "told"),
+    ("answer", "code", "expected"),
     [(b"y\n", 0, "Compacted: "), (b"n\n", 0, "Nothing was changed."), (b"\x03", 130, "Nothing")],
 )
 def test_at_a_terminal_a_person_is_asked_after_the_preview(
-    url: str, session: Session, person: Person, tmp_path: Path, answer: bytes, code: int, told: str
+    url: str,
+    session: Session,
+    person: Person,
+    tmp_path: Path,
+    answer: bytes,
+    code: int,
+    expected: str,
 ) -> None:
     before = everything(url)
     ended, screen = at_a_terminal(person, tmp_path, answer)
     assert ended == code
     asked, after = screen.partition("Compact it now? [y/N]:")[::2]
     assert "Saving: about" in asked
-    assert told in after
+    assert expected in after
     assert (everything(url) == before) == (answer != b"y\n")
 
 
@@ -202,12 +208,12 @@ def rest_of(terminal: int) -> bytes:
         while chunk := os.read(terminal, 65536):
             rest += chunk
     except OSError:
-        pass  # How Linux tells that the other end is closed.
+        pass  # How Linux reports that the other end is closed.
     return rest
 
 
 def at_a_terminal(person: Person, home: Path, answer: bytes) -> tuple[int, str]:
-    """Run `compact desk` at a terminal, answer its question; gives code and screen."""
+    """Run `compact desk` at a terminal, answer its question; return code and screen."""
     ours, theirs = pty.openpty()
     environment = {
         **program_environment(home),
@@ -300,7 +306,7 @@ def test_a_person_says_which_part_is_taken(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         (("--keep", "2", "--up-to", "9"), "--up-to: goes not together with --keep"),
         (("--up-to", "64"), "--up-to: must be from 0 to 63, is 64"),
@@ -309,17 +315,17 @@ def test_a_person_says_which_part_is_taken(
         (("--keep", "20000"), "--keep: must be from 1 to 10,000"),
     ],
 )
-def test_wishes_that_cannot_be_meant_are_refused_by_their_options(
-    url: str, session: Session, person: Person, arguments: tuple[str, ...], told: str
+def test_requests_that_cannot_be_meant_are_refused_by_their_options(
+    url: str, session: Session, person: Person, arguments: tuple[str, ...], expected: str
 ) -> None:
     before = everything(url)
     ended = compacts(person, "--yes", *arguments)
     assert ended.code == Exit.USAGE
-    assert told in ended.err
+    assert expected in ended.err
     assert everything(url) == before
 
 
-def test_a_session_that_is_not_there_is_told(gateway: Gateway, person: Person) -> None:
+def test_a_session_that_is_not_there_is_reported(gateway: Gateway, person: Person) -> None:
     ended = person.types("compact", "nobody", "--yes")
     assert (ended.code, ended.out) == (Exit.NOT_FOUND, "")
     assert "'nobody'" in ended.err
@@ -340,7 +346,7 @@ def test_a_switch_that_is_off_and_a_cooldown_keep_no_person_back(
 # --- leaving it to workers -------------------------------------------------------------------
 
 
-def test_a_queued_request_is_due_with_its_wishes_and_nobody_works_it_here(
+def test_a_queued_request_is_due_with_its_options_and_is_not_worked_here(
     url: str, gateway: Gateway, session: Session, person: Person
 ) -> None:
     before = gateway.load_context(session).messages
@@ -380,7 +386,7 @@ def test_a_terminal_without_the_key_can_leave_the_work_to_those_that_have_it(
 
 def test_a_job_that_a_worker_has_is_waited_for(url: str, session: Session) -> None:
     settings = Settings.model_validate({"database_url": url, "compression": DESK})
-    source, told = SettingsSource.fixed(settings), Remarks()
+    source, remarks = SettingsSource.fixed(settings), Remarks()
     with stored(url) as database, open_worker(database, source, {}, Event()) as context:
         with database.read() as connection:
             record = sessions.fetch(connection, session.key)
@@ -389,20 +395,20 @@ def test_a_job_that_a_worker_has_is_waited_for(url: str, session: Session) -> No
         elsewhere = Worker(database, "elsewhere")
         claim = elsewhere.claim(asked.job_id)
         assert claim is not None
-        here = Thread(target=work_here, args=(context, asked, told, Event()))
+        here = Thread(target=work_here, args=(context, asked, remarks, Event()))
         here.start()
-        wait_until(lambda: bool(told.remarks), "the person is told who works")
+        wait_until(lambda: bool(remarks.remarks), "the person sees who works")
         assert here.is_alive()
         elsewhere.finish(claim)
         here.join(10)
         assert not here.is_alive()
-    assert told.remarks == ["A worker has the session now; waiting for it."]
+    assert remarks.remarks == ["A worker has the session now; waiting for it."]
 
 
 # --- failing ---------------------------------------------------------------------------------
 
 
-def test_a_failure_tells_its_class_the_placeholder_and_how_long_automatic_passes_rest(
+def test_a_failure_names_its_class_the_placeholder_and_how_long_automatic_passes_rest(
     url: str, session: Session, tmp_path: Path
 ) -> None:
     with ModelServer() as server:
@@ -422,7 +428,7 @@ def test_a_failure_tells_its_class_the_placeholder_and_how_long_automatic_passes
     assert job.trigger == Trigger.REPLACE_PLACEHOLDER
 
 
-def test_a_session_that_must_not_be_folded_is_told_to_be_unchanged(
+def test_a_session_whose_failures_abort_is_reported_unchanged(
     url: str, gateway: Gateway, session: Session, tmp_path: Path
 ) -> None:
     before = gateway.load_context(session).messages
@@ -440,7 +446,7 @@ def test_a_session_that_must_not_be_folded_is_told_to_be_unchanged(
 
 
 def test_an_attempt_that_may_be_repeated_is_repeated_here(url: str, session: Session) -> None:
-    told = Remarks()
+    remarks = Remarks()
     with ModelServer() as server:
         model = {"base_url": server.base_url, "model": "small"}
         settings = Settings.model_validate(
@@ -453,12 +459,15 @@ def test_an_attempt_that_may_be_repeated_is_repeated_here(url: str, session: Ses
                 record = sessions.fetch(connection, session.key)
             asked, _ = ask(database, record, CompactionOptions(), source, notify=False)
             hasty = replace(context, retry=RetryPolicy(base_seconds=0.0, longest_seconds=0.0))
-            work_here(hasty, asked, told, Event())
+            work_here(hasty, asked, remarks, Event())
             result = read_result(database, asked)
         assert len(server.requests) == 3
     assert [one.outcome for one in result.tries] == ["failed", "failed", "compacted"]
     assert result.good
-    assert ["server_error" in told.remarks[0], "rate_limited" in told.remarks[1]] == [True, True]
+    assert ["server_error" in remarks.remarks[0], "rate_limited" in remarks.remarks[1]] == [
+        True,
+        True,
+    ]
 
 
 def test_ctrl_c_leaves_the_session_as_it_was_and_nobody_goes_on(
@@ -506,7 +515,7 @@ def test_a_placeholder_goes_on_waiting_when_a_person_gives_up(
     assert job.trigger == Trigger.REPLACE_PLACEHOLDER
 
 
-def test_on_every_kind_of_database_the_commands_tell_the_same(
+def test_on_every_kind_of_database_the_commands_show_the_same(
     database_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", database_url)
@@ -519,9 +528,9 @@ def test_on_every_kind_of_database_the_commands_tell_the_same(
         person = Person(tmp_path, server)
         failed = compacts(person, "--yes", "--json").document["result"]
         assert (failed["outcome"], failed["error_class"]) == ("placeholder", "auth")
-        told = person.types("explain", "desk", "--json").document
-        assert [one["kind"] for one in told["summaries"]] == ["placeholder"]
-        assert [one["name"] for one in told["guards"]] == ["cooldown"]
+        explained = person.types("explain", "desk", "--json").document
+        assert [one["kind"] for one in explained["summaries"]] == ["placeholder"]
+        assert [one["name"] for one in explained["guards"]] == ["cooldown"]
         listed = person.types("guards", "list", "--json").document
         assert [one["session"] for one in listed["guards"]] == ["desk"]
         assert [one["error_class"] for one in listed["endpoints"]] == ["auth"]
@@ -545,7 +554,7 @@ def test_placeholders_and_what_replaces_them_are_called_by_their_names(
         person = Person(tmp_path, server)
         compacts(person, "--yes")
     shown = person.types("sessions", "show", "desk").out
-    for told in (
+    for expected in (
         "placeholder, made without a model",
         "placeholder put in",
         "failed (auth)",
@@ -553,7 +562,7 @@ def test_placeholders_and_what_replaces_them_are_called_by_their_names(
         "batch, placeholder to replace",
         "automatic passes rest after a failure (auth); until",
     ):
-        assert told in shown
+        assert expected in shown
     document = person.types("sessions", "show", "desk", "--json").document
     assert document["batch_summary"]["kind"] == "placeholder"
     assert document["rolling_summary"] is None

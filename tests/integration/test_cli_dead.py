@@ -38,7 +38,7 @@ def session(database: Database) -> StoredSession:
 
 
 def died(session: StoredSession, kind: JobKind = JobKind.TURN, **more: Any) -> int:
-    """Make a job due in the session and let it fail for good; gives its number."""
+    """Make a job due in the session and let it fail for good; return its number."""
     due: DueJob = session.enqueue(kind, **more)
     worker = Worker(session.database)
     worker.dead_letter(worker.take(due))
@@ -67,16 +67,16 @@ def test_a_job_that_crashed_in_a_worker_is_shown_with_its_frames_and_without_a_w
             raise ValueError(SAID)
 
     settings = SettingsSource.fixed(Settings(database_url=url_of(database)))
-    patience = RetryPolicy(base_seconds=0.0, longest_seconds=0.0)
+    policy = RetryPolicy(base_seconds=0.0, longest_seconds=0.0)
     context = WorkerContext(
-        database, settings, LocalSummariser(), retry=patience, failpoint=break_off
+        database, settings, LocalSummariser(), retry=policy, failpoint=break_off
     )
     ends = [work(context, job) for _ in range(3)]
     assert [isinstance(end, Crashed) and end.dead for end in ends] == [False, False, True]
     shown = invoke("dead", "show", str(job))
     assert shown.code == Exit.OK
-    for told in ("talk", "ValueError", "Where it failed:", "turn/job.py", "run_turn"):
-        assert told in shown.out
+    for expected in ("talk", "ValueError", "Where it failed:", "turn/job.py", "run_turn"):
+        assert expected in shown.out
     document = invoke("dead", "show", str(job), "--json").document
     assert document["reason"] == "ValueError"
     assert "turn/job.py" in document["trace"]
@@ -176,7 +176,7 @@ def test_all_of_one_reason_are_retried_page_by_page(
     assert len(open_jobs(database)) == len(dead)
 
 
-def test_dropping_by_reason_wants_a_yes_and_tells_how_many(session: StoredSession) -> None:
+def test_dropping_by_reason_wants_a_yes_and_says_how_many(session: StoredSession) -> None:
     dead = [died(session) for _ in range(3)]
     ended = invoke("dead", "drop", "--reason", "KeyError")
     assert ended.code == Exit.USAGE
@@ -186,7 +186,7 @@ def test_dropping_by_reason_wants_a_yes_and_tells_how_many(session: StoredSessio
     assert listed("dead", "list") == []
 
 
-def test_a_reason_that_no_dead_job_has_is_told_with_those_there_are(
+def test_a_reason_that_no_dead_job_has_is_reported_with_those_there_are(
     session: StoredSession,
 ) -> None:
     died(session)

@@ -57,7 +57,7 @@ def triggers(document: Any) -> dict[str, Any]:
     return {one["trigger"]: one for one in document["triggers"]}
 
 
-def test_threshold_size_and_parts_of_a_session_are_told(
+def test_threshold_size_and_parts_of_a_session_are_shown(
     url: str, gateway: Gateway, person: Person
 ) -> None:
     talk(gateway)
@@ -71,7 +71,7 @@ def test_threshold_size_and_parts_of_a_session_are_told(
     assert sum(part["tokens"] for part in parts.values()) == document["live_tokens"]
     assert parts["middle"]["first_position"] == 3
     assert document["estimated_occupancy"] == document["live_tokens"] / 4000
-    for told in (
+    for expected in (
         "4,000 tokens: cap of 4,000 tokens (threshold_tokens), below 0.75 of 128,000",
         "128,000 tokens assumed, none named",
         "not yet: no usage was reported",
@@ -82,7 +82,7 @@ def test_threshold_size_and_parts_of_a_session_are_told(
         "after a response",
         "error of the provider",
     ):
-        assert told in shown
+        assert expected in shown
 
 
 def test_reports_of_usage_calibrate_and_are_compared_with_the_threshold(
@@ -107,7 +107,7 @@ def test_reports_of_usage_calibrate_and_are_compared_with_the_threshold(
     assert "200,000 tokens, 8,000 of them reserved for output" in shown
 
 
-def test_what_is_due_and_what_holds_it_back_is_told_with_its_end(
+def test_what_is_due_and_what_suppresses_it_is_shown_until_when(
     url: str, gateway: Gateway, person: Person
 ) -> None:
     talk(gateway, context_window=6000)
@@ -131,7 +131,7 @@ def test_what_is_due_and_what_holds_it_back_is_told_with_its_end(
     assert "`afterturn guards clear desk`" in shown
 
 
-def test_a_placeholder_a_breaker_and_the_next_try_are_told(
+def test_a_placeholder_a_breaker_and_the_next_try_are_reported(
     url: str, gateway: Gateway, tmp_path: Path
 ) -> None:
     talk(gateway)
@@ -151,9 +151,9 @@ def test_a_placeholder_a_breaker_and_the_next_try_are_told(
     ]
     [model] = document["summarisers"]
     assert (model["route"], model["state"]["is_open"]) == (route, True)
-    heal = triggers(document)["replace_placeholder"]
-    assert heal["due"] is True
-    assert heal["suppressed_by"]["reason"] == "the summariser is down (auth)"
+    replacement = triggers(document)["replace_placeholder"]
+    assert replacement["due"] is True
+    assert replacement["suppressed_by"]["reason"] == "the summariser is down (auth)"
     assert "Shown: a placeholder, made without a model" in shown
     assert "replaced by a real summary as soon as the model answers" in shown
     assert "(placeholder to replace), due at" in shown
@@ -163,7 +163,7 @@ def test_a_placeholder_a_breaker_and_the_next_try_are_told(
     assert "The placeholder stays until a batch pass" in person.types("explain", "desk").out
 
 
-def test_who_else_compacts_a_session_is_told(url: str, gateway: Gateway, tmp_path: Path) -> None:
+def test_who_else_compacts_a_session_is_shown(url: str, gateway: Gateway, tmp_path: Path) -> None:
     gateway.open_session("desk", model="gpt-5.6", managed_by="openai", context_window=200_000)
     person = Person(tmp_path, codex_responses_native=True, threshold_tokens=100_000)
     document = explained(person)
@@ -175,7 +175,7 @@ def test_who_else_compacts_a_session_is_told(url: str, gateway: Gateway, tmp_pat
     assert "a Codex app server, which owns the thread" in person.types("explain", "desk").out
 
 
-def test_a_switch_that_is_off_is_what_holds_everything(
+def test_a_switch_that_is_off_suppresses_everything(
     url: str, gateway: Gateway, tmp_path: Path
 ) -> None:
     talk(gateway)
@@ -207,7 +207,7 @@ def test_a_window_without_room_is_explained(url: str, gateway: Gateway, person: 
     assert "leaves no room for a conversation" in shown
 
 
-def test_an_unknown_session_is_told(gateway: Gateway, person: Person) -> None:
+def test_an_unknown_session_is_reported(gateway: Gateway, person: Person) -> None:
     ended = person.types("explain", "nobody")
     assert (ended.code, ended.out) == (Exit.NOT_FOUND, "")
 

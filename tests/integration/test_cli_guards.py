@@ -51,7 +51,7 @@ def listed(*arguments: str) -> list[tuple[str, str]]:
     return [(one["session"], one["name"]) for one in document["guards"]]
 
 
-def test_where_nothing_is_held_that_is_said(gateway: Gateway) -> None:
+def test_without_suppression_that_is_said(gateway: Gateway) -> None:
     ended = invoke("guards", "list")
     assert ended.code == Exit.OK
     assert ended.out == "No guard suppresses passes of any session.\nNo endpoint was asked yet.\n"
@@ -69,7 +69,7 @@ def test_cooldowns_locks_no_ops_and_failures_are_listed_with_their_ends(
     )
     hold(url, "other", GuardName.BATCH_FAILURES, count=2)
     shown = invoke("guards", "list").out
-    for told in (
+    for expected in (
         "automatic passes rest after a failure (rate_limited)",
         "the last 2 passes hardly saved anything: automatic ones are locked",
         "nothing to compact (the middle is empty)",
@@ -78,7 +78,7 @@ def test_cooldowns_locks_no_ops_and_failures_are_listed_with_their_ends(
         "for 5 min",
         "until the session changes",
     ):
-        assert told in shown
+        assert expected in shown
     document = invoke("guards", "list", "desk", "--json").document
     [cooldown] = [one for one in document["guards"] if one["name"] == "cooldown"]
     assert 590 < cooldown["left_seconds"] <= 600
@@ -136,7 +136,7 @@ def test_one_guard_is_cleared_by_its_name(url: str, gateway: Gateway) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         ((), "--all-endpoints"),
         (("--name", "cooldown"), "SESSION"),
@@ -145,16 +145,16 @@ def test_one_guard_is_cleared_by_its_name(url: str, gateway: Gateway) -> None:
         (("--endpoint", "m"), "none is known"),
     ],
 )
-def test_what_cannot_be_cleared_is_told_with_what_can(
-    gateway: Gateway, arguments: tuple[str, ...], told: str
+def test_what_cannot_be_cleared_is_reported_with_what_can(
+    gateway: Gateway, arguments: tuple[str, ...], expected: str
 ) -> None:
     ended = invoke("guards", "clear", *arguments)
     assert (ended.code, ended.out) == (Exit.USAGE, "")
-    assert told in ended.err
+    assert expected in ended.err
     assert len(ended.err.splitlines()) <= 2
 
 
-def test_clearing_a_session_that_is_not_there_is_told(gateway: Gateway) -> None:
+def test_clearing_a_session_that_is_not_there_is_reported(gateway: Gateway) -> None:
     assert invoke("guards", "clear", "nobody").code == Exit.NOT_FOUND
 
 
@@ -205,10 +205,10 @@ def test_a_cleared_session_is_compacted_again(url: str, gateway: Gateway, tmp_pa
     person = Person(tmp_path)
     hold(url, "desk", GuardName.COOLDOWN, hold_ms=600_000)
 
-    def told(trigger: str) -> Any:
+    def suppression(trigger: str) -> Any:
         document = person.types("explain", "desk", "--json").document
         return {one["trigger"]: one["suppressed_by"] for one in document["triggers"]}[trigger]
 
-    assert told("preflight")["guard"] == "cooldown"
+    assert suppression("preflight")["guard"] == "cooldown"
     person.types("guards", "clear", "desk")
-    assert told("preflight") is None
+    assert suppression("preflight") is None

@@ -79,7 +79,7 @@ def compacted(context: WorkerContext, session_id: str = "old", **facts: Any) -> 
 # --- status ----------------------------------------------------------------------------------
 
 
-def test_status_tells_what_is_up_and_what_is_stuck(
+def test_status_shows_what_is_up_and_what_is_stuck(
     database: Database, context: WorkerContext
 ) -> None:
     seen = invoke("status", "--json")
@@ -91,10 +91,10 @@ def test_status_tells_what_is_up_and_what_is_stuck(
     worker = Worker(database)
     stuck = desk(database, session_id="stuck")
     worker.dead_letter(worker.take(stuck.enqueue(JobKind.MICRO, queue="micro")))
-    told = invoke("status")
-    assert told.code == Exit.FAILED
+    shown = invoke("status")
+    assert shown.code == Exit.FAILED
     for words in ("1 compacted", "1 job given up", "afterturn dead list", "recompact", "last hour"):
-        assert words in told.out
+        assert words in shown.out
     document = invoke("status", "--json").document
     assert document["sessions"]["sessions"] == 2
     assert document["last_hour"]["outcomes"] == {"compacted": 1}
@@ -103,7 +103,7 @@ def test_status_tells_what_is_up_and_what_is_stuck(
 # --- runs ------------------------------------------------------------------------------------
 
 
-def test_runs_are_listed_of_one_session_or_of_all_and_by_what_came_of_them(
+def test_runs_are_listed_of_one_session_or_of_all_and_by_outcome(
     context: WorkerContext,
 ) -> None:
     compacted(context, "a")
@@ -175,10 +175,10 @@ def test_who_asked_who_did_it_and_who_took_it_back_are_in_the_trail(
     assert actors["compacted"].startswith("worker ")
     assert actors["rewound"] == "telegram gateway"
     assert actors["undone"].endswith("(command line)")
-    told = invoke("audit").out
+    shown = invoke("audit").out
     for words in ("took back summary", "cleared undone", "paused batch", "dropped dead job"):
-        assert words in told
-    assert "an upgrade" not in told
+        assert words in shown
+    assert "an upgrade" not in shown
     (one,) = invoke("audit", "old", "--action", "undone", "--json").document["entries"]
     assert one["facts"]["rows_restored"] > 0
     assert invoke("audit", "--action", "undo").code == Exit.USAGE
@@ -189,9 +189,9 @@ def test_every_act_has_words(database: Database) -> None:
     for action in AuditAction:
         with database.write() as connection:
             audit.record(connection, database, action, actor="a", owner="local")
-    told = invoke("audit", "--all", "--limit", "1000")
-    assert told.code == Exit.OK
-    lines = told.out.splitlines()
+    shown = invoke("audit", "--all", "--limit", "1000")
+    assert shown.code == Exit.OK
+    lines = shown.out.splitlines()
     assert len(lines) == len(AuditAction)
     assert not any("{" in line for line in lines)
 
@@ -234,7 +234,7 @@ class Links(HTMLParser):
             self.open.pop()
 
 
-def test_a_report_tells_what_was_saved_and_writes_a_page_that_fetches_nothing(
+def test_a_report_shows_what_was_saved_and_writes_a_page_that_fetches_nothing(
     context: WorkerContext, tmp_path: Path
 ) -> None:
     session = compacted(context, title="<b>Flights & more</b>")
@@ -244,9 +244,9 @@ def test_a_report_tells_what_was_saved_and_writes_a_page_that_fetches_nothing(
     assert len(one["points"]) == 17
     assert one["live_tokens"] == session.record().live_tokens
     assert one["money_saved"] is not None
-    told = invoke("report", "old").out
+    shown = invoke("report", "old").out
     for words in ("saved, net", "paid for itself", "EUR", "▄"):
-        assert words in told
+        assert words in shown
     everything = invoke("report", "--json").document
     assert everything["sessions"] == 1
     assert everything["tokens_saved"] == one["tokens_saved"]
@@ -282,10 +282,10 @@ def test_old_sessions_come_in_and_are_compacted_by_a_run(
     path = tmp_path / "old.jsonl"
     lines = [json.dumps({"id": f"i{number}", "messages": whole}) for number in range(3)]
     path.write_text("\n".join(lines), encoding="utf-8")
-    came = invoke("import", str(path), "--source", "archive", "--model", "m", "--json")
-    assert came.code == Exit.OK
-    assert came.document["rows"]["live"] == 3 * len(whole)
-    assert came.document["rows_unaccounted"] == 0
+    imported = invoke("import", str(path), "--source", "archive", "--model", "m", "--json")
+    assert imported.code == Exit.OK
+    assert imported.document["rows"]["live"] == 3 * len(whole)
+    assert imported.document["rows_unaccounted"] == 0
     look = invoke("recompact", "--source", "archive", "--dry-run")
     assert look.code == Exit.OK
     assert "3, " in look.out
@@ -306,9 +306,9 @@ def test_old_sessions_come_in_and_are_compacted_by_a_run(
     (run,) = invoke("recompact", "list", "--json").document["runs"]
     assert run["state"] == "done"
     assert invoke("recompact", "show", "99").code == Exit.NOT_FOUND
-    told = [one["action"] for one in invoke("audit", "--json").document["entries"]]
-    assert told.count("imported") == 3
-    assert [one for one in told if one.startswith("bulk")] == [
+    shown = [one["action"] for one in invoke("audit", "--json").document["entries"]]
+    assert shown.count("imported") == 3
+    assert [one for one in shown if one.startswith("bulk")] == [
         "bulk_started",
         "bulk_stopped",
         "bulk_resumed",

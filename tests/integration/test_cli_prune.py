@@ -51,7 +51,7 @@ def pruned(person: Person, *options: str) -> Ended:
     return person.types("prune", "runs", *options)
 
 
-def test_a_preview_tells_what_would_change_and_what_it_saves_and_changes_nothing(
+def test_a_preview_shows_what_would_change_and_what_it_saves_and_changes_nothing(
     person: Person, url: str
 ) -> None:
     before = kept(url)
@@ -124,8 +124,8 @@ def test_what_would_be_freed_is_explained(person: Person) -> None:
     document = person.types("explain", "runs", "--json").document
     assert document["pruning_would_free_tokens"] == 6_770
     assert document["pruning_has_nothing_to_do"] is None
-    (standing,) = (one for one in document["triggers"] if one["trigger"] == "prune")
-    assert (standing["due"], standing["size"], standing["limit"]) == (False, 12_870, 20_000)
+    (trigger,) = (one for one in document["triggers"] if one["trigger"] == "prune")
+    assert (trigger["due"], trigger["size"], trigger["limit"]) == (False, 12_870, 20_000)
 
 
 def test_without_a_terminal_it_does_not_act_unasked(person: Person, url: str) -> None:
@@ -137,7 +137,7 @@ def test_without_a_terminal_it_does_not_act_unasked(person: Person, url: str) ->
     assert kept(url) == before
 
 
-def test_a_queue_that_is_paused_is_told(person: Person, url: str) -> None:
+def test_a_queue_that_is_paused_is_reported(person: Person, url: str) -> None:
     with stored(url) as database, database.write() as connection:
         queue_states.pause(connection, database, ["prune"], reason="")
     refused = pruned(person, "--yes")
@@ -155,7 +155,7 @@ def test_a_queue_that_is_paused_is_told(person: Person, url: str) -> None:
         (("--owner", "another", "output", "out-1-6"), Exit.NOT_FOUND, "owner 'another' has no"),
     ],
 )
-def test_what_is_not_there_is_told(
+def test_what_is_not_there_is_reported(
     person: Person, words: tuple[str, ...], code: Exit, said: str
 ) -> None:
     ended = person.types(*words)

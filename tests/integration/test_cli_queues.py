@@ -74,8 +74,8 @@ def test_every_queue_is_shown_with_what_waits_there(
     assert (micro["due"], micro["running"], micro["dead"]) == (0, 1, 1)
     assert micro["oldest_due_seconds"] is None
     shown = invoke("queues").out
-    for told in (*QUEUES, "works"):
-        assert told in shown
+    for expected in (*QUEUES, "works"):
+        assert expected in shown
     # As old as above, in seconds or minutes: time goes on between the two.
     assert re.search(r"\b(9\d|1[01]\d)\.\d s|\b[23] min", shown)
 
@@ -106,7 +106,7 @@ def test_messages_at_the_broker_are_counted(
             gateway.open_session(f"s{number}")
             gateway.finalize_turn(f"s{number}", [user("Hi.")])
     with redis.Redis.from_url(redis_url) as client:
-        wait_until(lambda: client.llen(TURNS) == 3, "every turn was rung for")
+        wait_until(lambda: client.llen(TURNS) == 3, "every turn was notified")
     found = queues()
     assert found[TURNS]["messages"] == 3
     assert found[MICRO]["messages"] == 0
@@ -114,7 +114,7 @@ def test_messages_at_the_broker_are_counted(
 
 
 @pytest.mark.parametrize("hangs", [False, True])
-def test_a_broker_that_does_not_answer_is_told_and_jobs_are_shown_all_the_same(
+def test_a_broker_that_does_not_answer_is_reported_and_jobs_are_shown_all_the_same(
     hangs: bool,
     database: Database,
     session: StoredSession,

@@ -113,7 +113,7 @@ def test_a_search_over_all_owners_is_logged_without_its_words(gateway: Gateway) 
 
 
 @pytest.mark.parametrize(
-    ("asked", "code", "told"),
+    ("asked", "code", "expected"),
     [
         (["x", "--role", "narrator"], Exit.USAGE, "roles: knows user"),
         (["x", "--since", "soon"], Exit.USAGE, "--since: is no date"),
@@ -126,15 +126,15 @@ def test_a_search_over_all_owners_is_logged_without_its_words(gateway: Gateway) 
         (["x", "--all-owners", "--session", "trip"], Exit.USAGE, "belongs to an owner"),
     ],
 )
-def test_what_cannot_be_meant_is_told(
-    gateway: Gateway, asked: list[str], code: Exit, told: str
+def test_what_cannot_be_meant_is_reported(
+    gateway: Gateway, asked: list[str], code: Exit, expected: str
 ) -> None:
     ended = invoke("search", *asked)
     assert ended.code == code
-    assert told in ended.err
+    assert expected in ended.err
 
 
-def test_a_broken_index_is_told_of_and_built_anew(url: str, gateway: Gateway) -> None:
+def test_a_broken_index_is_reported_and_built_anew(url: str, gateway: Gateway) -> None:
     damage(url)
     ended = invoke("search", "walrus")
     assert "Where is the walrus?" in ended.out
@@ -153,7 +153,7 @@ def test_a_broken_index_is_told_of_and_built_anew(url: str, gateway: Gateway) ->
     assert invoke("db", "reindex", "--json").document == {"messages": 6, "summaries": 0}
 
 
-def test_the_doctor_tells_how_the_index_stands(
+def test_the_doctor_reports_the_state_of_the_index(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert check_search(database).detail == "not made yet, 0 messages waiting"

@@ -1,4 +1,4 @@
-"""What gateways were told, at the command line."""
+"""The signals to gateways, at the command line."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def ids(*arguments: str) -> list[int]:
     return [one["id"] for one in invoke("signals", *arguments, "--json").document["signals"]]
 
 
-def test_the_last_signals_are_told_oldest_first(url: str, gateway: Gateway) -> None:
+def test_the_last_signals_are_listed_oldest_first(url: str, gateway: Gateway) -> None:
     sent = [emit(url, "desk") for _ in range(4)]
     emitted = emit(url, "other", SignalKind.RESET)
     assert ids() == [*sent, emitted]
@@ -72,7 +72,7 @@ def test_pages_begin_behind_an_id(url: str, gateway: Gateway) -> None:
     assert document == {"signals": [], "last": sent[-1]}
 
 
-def test_what_users_need_not_be_told_is_left_out_when_asked(url: str, gateway: Gateway) -> None:
+def test_what_users_need_not_see_is_left_out_when_asked(url: str, gateway: Gateway) -> None:
     quiet, loud = emit(url, "desk", quiet=True), emit(url, "desk")
     assert ids() == [quiet, loud]
     assert ids("--loud") == [loud]
@@ -97,7 +97,7 @@ def test_new_signals_of_a_session_are_followed_until_ctrl_c(
     child.wait_for(f'"id": {second},')
     child.send(signal.SIGINT)
     assert child.wait(bound(60)) == Exit.OK
-    told = [json.loads(line) for line in child.output.splitlines() if line.startswith("{")]
-    assert [one["id"] for one in told] == [first, second]
-    assert told[1]["kind"] == "placeholder_in_use"
+    printed = [json.loads(line) for line in child.output.splitlines() if line.startswith("{")]
+    assert [one["id"] for one in printed] == [first, second]
+    assert printed[1]["kind"] == "placeholder_in_use"
     assert "Traceback" not in child.output

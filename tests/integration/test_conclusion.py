@@ -1,4 +1,4 @@
-"""What Celery is told of a job: SUCCESS, RETRY for a try that is repeated, FAILURE for a death."""
+"""A job's task in Celery: SUCCESS, RETRY for a try that is repeated, FAILURE for a dead job."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def job(play: Play) -> int:
 
 
 def run(app: Celery, name: str, **facts: Any) -> tuple[str, str]:
-    """Run a task as a worker would, without one; gives its state and what it says."""
+    """Run a task as a worker would, without one; return its state and what it says."""
     done = app.tasks[name].apply(kwargs=facts)
     return done.state, str(done.result)
 
@@ -82,7 +82,7 @@ def notifications(url: str, queue: str) -> list[str]:
         return [json.loads(text)["headers"]["task"] for text in client.lrange(queue, 0, -1)]
 
 
-def test_a_finished_job_succeeds_says_what_was_done_and_rings_for_what_follows(
+def test_a_finished_job_succeeds_says_what_was_done_and_notifies_of_what_follows(
     sqlite_url: str, redis_url: str
 ) -> None:
     with scene(sqlite_url, redis_url) as (play, app, _, _):
@@ -94,7 +94,7 @@ def test_a_finished_job_succeeds_says_what_was_done_and_rings_for_what_follows(
         assert notifications(redis_url, "micro") == [ABSORB]
         state, said = run(app, ABSORB, job_id=job(play), session=1, trigger="micro", new_fact=1)
         assert (state, said) == ("SUCCESS", "absorbed 6, nothing_due 1")
-        # Whoever comes late has nothing to do.
+        # A late worker has nothing to do.
         assert run(app, FINALIZE, job_id=first) == ("SUCCESS", "already taken")
         assert run(app, FINALIZE, job_id=10**6) == ("SUCCESS", "already taken")
         assert notifications(redis_url, "micro") == [ABSORB]
@@ -111,7 +111,7 @@ def test_a_try_that_will_be_repeated_is_a_retry_that_sends_no_message(
         assert state == "RETRY"
         assert "server_error" in said
         # The row waits; a message with a countdown would be lost or repeated. What is due at
-        # once, as here without a wait between tries, is rung for.
+        # once, as here without a wait between tries, is notified.
         assert notifications(redis_url, "micro") == [*waiting, ABSORB]
 
 
@@ -122,14 +122,16 @@ def test_a_crash_is_a_retry_until_it_is_a_failure_and_neither_quotes_anything(
         run(app, FINALIZE, job_id=job(play))
         micro = job(play)
         points.raises_at = "planned"
-        told = [run(app, ABSORB, job_id=micro) for _ in range(MAX_CRASHES)]
-        assert [state for state, _ in told] == ["RETRY", "RETRY", "FAILURE"]
-        assert "RuntimeError" in told[-1][1]
-        assert SECRET not in str(told) + caplog.text
+        results = [run(app, ABSORB, job_id=micro) for _ in range(MAX_CRASHES)]
+        assert [state for state, _ in results] == ["RETRY", "RETRY", "FAILURE"]
+        assert "RuntimeError" in results[-1][1]
+        assert SECRET not in str(results) + caplog.text
         assert run(app, ABSORB, job_id=micro) == ("SUCCESS", "already taken")
 
 
-def test_the_reconciler_rings_for_what_nobody_rang_for(sqlite_url: str, redis_url: str) -> None:
+def test_the_reconciler_notifies_of_what_has_no_notification(
+    sqlite_url: str, redis_url: str
+) -> None:
     with scene(sqlite_url, redis_url) as (play, app, _, _):
         assert notifications(redis_url, "turns") == []
         assert run(app, RECONCILE) == ("SUCCESS", "1")
@@ -144,10 +146,10 @@ import os
 from tasks.application import ProcessContext
 from workers.settings import SettingsSource
 
-shop = ProcessContext(SettingsSource.following())
-mine = shop()
+context = ProcessContext(SettingsSource.following())
+mine = context()
 child = os.fork()
-theirs = shop()
+theirs = context()
 with theirs.database.write() as connection:
     connection.exec_driver_sql("UPDATE sessions SET turns = turns + 1")
 assert (theirs.database is mine.database) == (child != 0)
@@ -155,7 +157,7 @@ assert (theirs.lease_owner == mine.lease_owner) == (child != 0)
 if child:
     assert os.waitpid(child, 0)[1] == 0
     print("both worked", end="")
-shop.close()
+context.close()
 os._exit(0)
 """
 

@@ -1,4 +1,4 @@
-"""Whatever breaks off in the middle of a pass: nothing half-done, and no answer bought twice."""
+"""Crashes in the middle of a pass: nothing half-done, and no answer paid for twice."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
 
 
 def check_end(scene: Desk, undisturbed: Undisturbed) -> None:
-    """The session is as if nothing had gone wrong, and nothing is left to do."""
+    """Check that the session is as if nothing had gone wrong, and that nothing is left to do."""
     assert shape(scene.play.view(scene.session)) == undisturbed.view
     assert rows_of(scene.database, "SELECT state, count(*) FROM jobs GROUP BY state") == [
         ("done", 2)
@@ -301,9 +301,9 @@ def test_a_job_that_raises_is_tried_three_times_and_then_dead_with_its_trace_but
             database, "SELECT state, reason, trace FROM jobs WHERE kind = 'micro'"
         )
         assert (state, reason) == ("dead", "RuntimeError")
-        for told in (trace, caplog.text):
-            assert "in failpoint" in told
-            assert said not in told
+        for text in (trace, caplog.text):
+            assert "in failpoint" in text
+            assert said not in text
         # The session goes on with its next turn.
         scene.play.say(scene.session, Turn(turn(99), [None] * 4))
         with playing_with(scene.url, scene.model) as healthy:
@@ -348,9 +348,9 @@ def test_turns_appended_while_the_model_thinks_do_not_make_its_answer_stale(
         assert not any(one.outcome is Outcome.STALE for one in done[0].passes)
         assert set(scene.asked().values()) == {1}
         scene.play.work_off()
-        told = [row.message for row in scene.play.everything(scene.session) if row.message]
+        stored = [row.message for row in scene.play.everything(scene.session) if row.message]
         said = [m for n in (*range(TURNS), 50, 51, 52) for m in turn(n)] + turn(60)[:2]
-        assert told == said
+        assert stored == said
 
 
 def test_a_rewind_while_the_model_thinks_makes_the_plan_stale_and_its_answer_serves_again(

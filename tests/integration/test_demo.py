@@ -52,7 +52,7 @@ def test_figures_are_those_of_a_recount_and_alone_on_standard_output(tmp_path: P
 
 
 def expect_recount(figures: dict[str, Any], file: Path, sent: list[dict[str, Any]]) -> None:
-    """The figures are those that the kept database and the sent messages give by themselves."""
+    """Check the figures against those counted from the kept database and the sent messages."""
     with closing(sqlite3.connect(file)) as database:
         rows = database.execute(f"SELECT {', '.join(COLUMNS)} FROM messages").fetchall()
         [passes] = database.execute("SELECT count(*) FROM summaries WHERE kind='micro'").fetchone()
@@ -74,7 +74,7 @@ def expect_recount(figures: dict[str, Any], file: Path, sent: list[dict[str, Any
 
 
 def expect_sense(figures: dict[str, Any]) -> None:
-    """The figures hang together."""
+    """Check that the figures agree with each other."""
     assert figures["threshold"] == 15_300
     assert figures["summariser"] == "local"
     assert 0 < figures["finalize_ms_p50"] <= figures["finalize_ms_p99"]
@@ -101,7 +101,7 @@ def test_a_short_demo_for_people_ends_with_a_verdict_and_leaves_nothing(tmp_path
     assert [path.name for path in tmp_path.iterdir()] == ["talk.json"]
 
 
-def test_the_first_of_several_sessions_is_played_and_told(tmp_path: Path) -> None:
+def test_the_first_of_several_sessions_is_played_and_named(tmp_path: Path) -> None:
     lines = [{"id": name, "messages": turn(1)} for name in ("first", "second")]
     (tmp_path / "talk.jsonl").write_text("\n".join(map(json.dumps, lines)))
     ended = execute("demo", "--transcript", "talk.jsonl", "--json", home=tmp_path)

@@ -161,7 +161,7 @@ def test_a_deployment_comes_up_works_is_well_and_stops(host: Host) -> None:
         assert PASSWORD not in child.output
     checks = {name: host.check(name) for name in LASTING}
     for name, check in checks.items():
-        assert check.wait() != 0, f"{name} is told to be well and is gone"
+        assert check.wait() != 0, f"{name} is reported well and is gone"
 
 
 def with_password(url: str) -> str:

@@ -92,7 +92,7 @@ def test_an_embedded_worker_may_be_started_and_stopped_again_and_again(
     wait_until(lambda: threading.active_count() <= before + 2, "threads have ended")
 
 
-def test_work_that_waited_is_done_at_the_start_though_nobody_rings(sqlite_url: str) -> None:
+def test_work_that_waited_is_done_at_the_start_without_a_notification(sqlite_url: str) -> None:
     with migrated(sqlite_url) as database, gateway_on(sqlite_url) as gateway:
         say_turns(gateway, "s", range(16))
         with embedded(settings_for(sqlite_url)):
@@ -100,7 +100,7 @@ def test_work_that_waited_is_done_at_the_start_though_nobody_rings(sqlite_url: s
             # And what comes later, within a second or so.
             started = time.monotonic()
             say_turns(gateway, "t", range(16))
-            wait_until(lambda: markers(database) == 2, "what came later is done")
+            wait_until(lambda: markers(database) == 2, "later work is done")
             assert time.monotonic() - started < bound(10)
             wait_until(lambda: nothing_is_open(database), "all is done")
 
@@ -144,11 +144,11 @@ def test_a_broker_that_is_configured_is_used_and_not_needed(
         embedded(settings),
     ):
         say_turns(gateway, "s", range(16))
-        wait_until(lambda: markers(database) == 1, "rung through the broker")
+        wait_until(lambda: markers(database) == 1, "notified through the broker")
         wait_until(lambda: nothing_is_open(database), "all is done")
 
 
-def test_a_broker_that_is_not_there_is_told_of_in_time(
+def test_a_broker_that_is_not_there_is_reported_in_time(
     sqlite_url: str, own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tasks.embedded.START_SECONDS", 1.0)
@@ -163,7 +163,7 @@ def test_a_broker_that_is_not_there_is_told_of_in_time(
         assert time.monotonic() - started < bound(10)
 
 
-def test_a_database_that_cannot_be_used_is_told_of_before_anything_starts(tmp_path: Path) -> None:
+def test_a_database_that_cannot_be_used_is_reported_before_anything_starts(tmp_path: Path) -> None:
     path = tmp_path / "afterturn.db"
     path.write_bytes(b"not a database, " * 1000)
     worker = EmbeddedWorker(SettingsSource.fixed(settings_for(f"sqlite:///{path}")))

@@ -1,4 +1,4 @@
-"""Owners are served in turn, whoever has more due."""
+"""Owners are served round robin, no matter which has more due."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ NUMBERS = (
 
 @pytest.fixture
 def context(database: Database) -> WorkerContext:
-    return shop_on(database)
+    return context_on(database)
 
 
 @pytest.fixture
 def crowded(database_url: str) -> Iterator[WorkerContext]:
     """Yield a worker context on a database of its own: to empty a large one takes longer."""
     with migrated(database_url) as database:
-        yield shop_on(database)
+        yield context_on(database)
 
 
-def shop_on(database: Database) -> WorkerContext:
+def context_on(database: Database) -> WorkerContext:
     settings = Settings(database_url=url_of(database))
     return WorkerContext(database, SettingsSource.fixed(settings), LocalSummariser())
 
@@ -49,7 +49,7 @@ def shop_on(database: Database) -> WorkerContext:
 def enqueue(
     database: Database, owner: str, count: int, *, notified: bool = True, kind: str = "micro"
 ) -> list[int]:
-    """That many sessions of an owner, each with a job that is due; gives the jobs' ids."""
+    """Create `count` sessions of an owner, each with a due job; return the jobs' ids."""
     with database.write() as connection:
         connection.execute(
             sql(
@@ -91,7 +91,7 @@ def worked(context: WorkerContext, notify: int) -> Worked:
         case Crashed(error):
             raise error
         case NotClaimed():
-            raise AssertionError("a ring for a due job came to nothing")
+            raise AssertionError("a notification of a due job found nothing")
 
 
 def test_five_sessions_are_done_within_a_few_claims_though_ten_thousand_came_before(
@@ -124,7 +124,9 @@ def test_every_owner_gets_a_turn_before_one_gets_another(context: WorkerContext)
     assert [set(order[n : n + 5]) for n in (0, 5)] == [set(of)] * 2
 
 
-def test_the_rung_job_is_rung_again_where_another_was_worked(context: WorkerContext) -> None:
+def test_the_notified_job_is_notified_again_where_another_was_worked(
+    context: WorkerContext,
+) -> None:
     mine, other = enqueue(context.database, "a", 1), enqueue(context.database, "b", 1)
     first = worked(context, other[0])
     assert first.job_id == mine[0]
@@ -132,11 +134,13 @@ def test_the_rung_job_is_rung_again_where_another_was_worked(context: WorkerCont
     assert [due.id for due in first.due] == other
     second = worked(context, other[0])
     assert (second.job_id, second.due) == (other[0], ())
-    # The ring of what was worked in between comes to nothing.
+    # The notification of what was worked in between finds nothing.
     assert work_next(context, mine[0]) == NotClaimed()
 
 
-def test_the_rung_job_itself_is_worked_where_its_owner_has_the_turn(context: WorkerContext) -> None:
+def test_the_notified_job_itself_is_worked_where_its_owner_has_the_turn(
+    context: WorkerContext,
+) -> None:
     notifications = enqueue(context.database, "a", 3)
     assert [worked(context, notify).job_id for notify in (notifications[2], notifications[0])] == [
         notifications[2],
@@ -144,7 +148,7 @@ def test_the_rung_job_itself_is_worked_where_its_owner_has_the_turn(context: Wor
     ]
 
 
-def test_an_owners_stronger_job_goes_before_the_rung_one(
+def test_an_owners_job_of_higher_priority_goes_before_the_notified_one(
     database: Database, context: WorkerContext
 ) -> None:
     notifications = enqueue(database, "a", 3)
@@ -176,7 +180,7 @@ def test_a_job_whose_session_is_being_worked_on_takes_nobodys_turn(
     assert work_next(context, busy[0]) == NotClaimed()
 
 
-def test_jobs_that_nobody_was_rung_for_yet_wait_for_their_ring(
+def test_jobs_not_notified_yet_wait_for_their_notification(
     database: Database, context: WorkerContext
 ) -> None:
     enqueue(database, "a", 3, notified=False)
@@ -184,7 +188,7 @@ def test_jobs_that_nobody_was_rung_for_yet_wait_for_their_ring(
     assert worked(context, mine[0]).job_id == mine[0]
 
 
-def test_a_job_of_an_older_version_is_worked_when_it_is_rung_for(
+def test_a_job_of_an_older_version_is_worked_when_it_is_notified(
     database: Database, context: WorkerContext
 ) -> None:
     mine, others = enqueue(database, "b", 1), enqueue(database, "a", 3)
@@ -226,7 +230,9 @@ def test_a_job_that_waits_for_its_time_takes_nobodys_turn(database: Database) ->
     assert first.owner == "o"
 
 
-def test_a_ring_counts_until_the_job_is_rung_for_in_another_queue(database: Database) -> None:
+def test_a_notification_counts_until_the_job_is_notified_in_another_queue(
+    database: Database,
+) -> None:
     worker, session = Worker(database), StoredSession.create(database)
     session.enqueue(notified=True)
     session.enqueue()

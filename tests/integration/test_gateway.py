@@ -184,7 +184,7 @@ class TestBadMessages:
         # The event's id was not used up either.
         assert not gateway.finalize_turn(session, turn(2), event_id="e").repeated
 
-    def test_are_told_of_without_their_text(self, gateway: Gateway) -> None:
+    def test_are_reported_without_their_text(self, gateway: Gateway) -> None:
         session = gateway.open_session("s")
         with pytest.raises(MessageError) as refused:
             gateway.finalize_turn(session, [user("secret " * 10, role="secret " * 100)])

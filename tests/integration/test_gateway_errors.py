@@ -13,7 +13,7 @@ from producers import ApiErrorKind, CompressionStuck, Gateway, Status
 from storage.conversations import sessions
 from storage.engine import Database
 from storage.guards import GuardName
-from tests.doors import LONG, batch_jobs, door, grown, hold
+from tests.doors import LONG, batch_jobs, grown, hold, small_gateway
 from tests.gateways import contents
 from tests.scripted_worker import Ends, Waits, compacts, scripted
 
@@ -43,7 +43,7 @@ OUTPUT_CAP = {
 
 @pytest.fixture
 def gateway(database: Database) -> Iterator[Gateway]:
-    with door(database, threshold_tokens=None) as opened:
+    with small_gateway(database, threshold_tokens=None) as opened:
         yield opened
 
 
@@ -136,7 +136,7 @@ class TestTheWindow:
         assert declared(database, session.key) is None
 
     def test_is_kept_where_the_switch_stops_the_pass(self, database: Database) -> None:
-        with door(database, enabled=False) as gateway:
+        with small_gateway(database, enabled=False) as gateway:
             session = grown(gateway, 7000)
             verdict = gateway.report_error(session, OVERFLOW, wait=LONG)
         assert (verdict.recognised, verdict.retry, verdict.window) == (True, False, 8192)

@@ -44,7 +44,7 @@ def every_method(gateway: Gateway) -> list[Callable[[], object]]:
 
 
 def fails_soon(call: Callable[[], object]) -> str:
-    """Make sure that the call ends in the one error, in time and without text; gives its words."""
+    """Make sure that the call ends in the one error, in time and without text; return its words."""
     started = time.monotonic()
     with pytest.raises(DatabaseUnavailable) as refused:
         call()
@@ -120,9 +120,9 @@ def test_a_server_killed_while_turns_are_finished_stores_each_turn_whole_or_not_
         failed = [(t, n) for t in range(threads) for n in _numbers(results[t])]
         assert failed, "the server was killed too late to matter"
         own_postgres.start()
-        # Whoever was told that a turn is stored finds it; whoever was not repeats the call.
-        told = {thread_turn: finish(*thread_turn).repeated for thread_turn in stored}
-        assert all(told.values())
+        # A gateway with a receipt finds its turn stored; one without repeats the call.
+        repeated = {thread_turn: finish(*thread_turn).repeated for thread_turn in stored}
+        assert all(repeated.values())
         for thread_turn in failed:
             finish(*thread_turn)
         for place, session in enumerate(sessions):

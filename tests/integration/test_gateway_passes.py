@@ -105,7 +105,7 @@ def test_an_overflow_is_answered_by_a_smaller_view_in_the_same_turn(database: Da
         assert play.gateway.load_context(session).messages[-1] == turn(16)[0]
 
 
-def test_too_many_messages_are_folded_with_the_model_down(database: Database) -> None:
+def test_too_many_messages_get_a_placeholder_with_the_model_down(database: Database) -> None:
     with failing_scene(database, **TOO_MANY) as (play, session, model):
         play.gateway.append(session, turn(16)[:3])
         with in_background(play.work_one):
@@ -117,7 +117,7 @@ def test_too_many_messages_are_folded_with_the_model_down(database: Database) ->
         assert SignalKind.PLACEHOLDER in kinds
 
 
-def test_a_failure_holds_back_until_a_person_asks(database: Database) -> None:
+def test_a_failure_suppresses_passes_until_a_person_asks(database: Database) -> None:
     with (
         failing_scene(database, abort_on_summary_failure=True) as (play, session, model),
         in_background(play.work_one),
@@ -139,7 +139,7 @@ def test_a_failure_holds_back_until_a_person_asks(database: Database) -> None:
 
 # Channels are the same in all databases of a Redis, so not in two processes at once.
 @pytest.mark.xdist_group("pushes")
-def test_the_worker_pushes_what_it_tells(database: Database, redis_url: str) -> None:
+def test_the_worker_pushes_its_signals(database: Database, redis_url: str) -> None:
     with (
         scene(database, progress_notices=True) as (play, session),
         gateway_on(url_of(database), broker_url=redis_url) as ear,
@@ -152,10 +152,10 @@ def test_the_worker_pushes_what_it_tells(database: Database, redis_url: str) -> 
         done = app.tasks[SUMMARISE].apply(kwargs={"job_id": job})
         app.close()
         assert done.state == "SUCCESS"
-        told = play.gateway.signals(session)
-        assert [signal.kind for signal in told] == [SignalKind.STARTED, SignalKind.FINISHED]
-        wait_until(partial(heard.__contains__, told[-1]), "the push")
-        assert heard == told
+        signals = play.gateway.signals(session)
+        assert [signal.kind for signal in signals] == [SignalKind.STARTED, SignalKind.FINISHED]
+        wait_until(partial(heard.__contains__, signals[-1]), "the push")
+        assert heard == signals
 
 
 def test_the_documented_way_of_asking_shrinks_what_the_provider_refuses(database: Database) -> None:

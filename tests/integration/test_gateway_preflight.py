@@ -21,7 +21,17 @@ from storage.guards import GuardName
 from storage.jobs import JobState
 from tasks.names import SUMMARISE
 from tests.at_once import at_once, succeeded
-from tests.doors import LONG, SHORT, THRESHOLD, batch_jobs, door, grown, guard, hold, live_tokens
+from tests.doors import (
+    LONG,
+    SHORT,
+    THRESHOLD,
+    batch_jobs,
+    grown,
+    guard,
+    hold,
+    live_tokens,
+    small_gateway,
+)
 from tests.gateways import contents, gateway_on, url_of, user
 from tests.scripted_worker import Dies, Ends, ScriptedWorker, Waits, compacts, scripted
 from tests.stored_session import later
@@ -31,7 +41,7 @@ from workers.summariser.endpoints import SummariserSettings, chain_fingerprint
 
 @pytest.fixture
 def gateway(database: Database) -> Iterator[Gateway]:
-    with door(database) as opened:
+    with small_gateway(database) as opened:
         yield opened
 
 
@@ -75,7 +85,7 @@ class TestBelowTheThreshold:
 
 
 class TestOverTheThreshold:
-    def test_without_waiting_a_pass_is_made_due_once_and_the_answer_is_compact_first(
+    def test_without_waiting_a_pass_is_enqueued_once_and_the_answer_is_compact_first(
         self, gateway: Gateway, database: Database
     ) -> None:
         session = grown(gateway, 5000)
@@ -136,7 +146,7 @@ class TestOverTheThreshold:
             assert not gateway.preflight(session, wait=LONG).over_threshold
 
     def test_fewer_passes_are_made_where_configured(self, database: Database) -> None:
-        with door(database, max_attempts=1) as gateway:
+        with small_gateway(database, max_attempts=1) as gateway:
             session = grown(gateway, 20_000)
             with scripted(database, compacts(1, 3000)):
                 assert gateway.preflight(session, wait=LONG).passes == 1
@@ -222,12 +232,12 @@ class TestWaiting:
             answer = gateway.preflight(session, wait=LONG)
         assert answer.error_class == "breaker_open"
 
-    def test_does_not_wait_for_a_placeholder_to_be_healed(
+    def test_does_not_wait_for_a_placeholder_to_be_replaced(
         self, gateway: Gateway, database: Database
     ) -> None:
         session = grown(gateway, 5000)
-        healing = Waits(5_000, outcome="placeholder", rows=5, tokens=3000)
-        with scripted(database, healing):
+        placeholder = Waits(5_000, outcome="placeholder", rows=5, tokens=3000)
+        with scripted(database, placeholder):
             answer = gateway.preflight(session, wait=LONG)
         assert (answer.go, answer.passes) == (True, 1)
         assert answer.status is Status.CHANGED
@@ -266,7 +276,7 @@ class TestManyAtOnce:
         assert len(batch_jobs(database, session)) == 1
 
 
-class TestTheRing:
+class TestTheNotification:
     def test_names_the_task_on_its_queue(self, database: Database, redis_url: str) -> None:
         with gateway_on(url_of(database), broker_url=redis_url) as gateway:
             gateway.open_session("s", context_window=128_000)
@@ -298,7 +308,7 @@ def test_a_changed_configuration_file_counts_from_the_next_call_on(
 
 
 class TestGuards:
-    def test_hold_a_pass_back_and_the_request_goes(
+    def test_suppress_a_pass_and_the_request_goes(
         self, gateway: Gateway, database: Database
     ) -> None:
         session = grown(gateway, 5000)
@@ -323,10 +333,12 @@ class TestGuards:
     def test_end_by_the_databases_clock(self, gateway: Gateway, database: Database) -> None:
         session = grown(gateway, 5000)
         hold(database, session, GuardName.COOLDOWN, hold_ms=600_000)
-        with door(later(database, 601_000)) as next_day:
+        with small_gateway(later(database, 601_000)) as next_day:
             assert next_day.preflight(session).pending
 
-    def test_of_another_summariser_do_not_hold(self, gateway: Gateway, database: Database) -> None:
+    def test_of_another_summariser_do_not_suppress(
+        self, gateway: Gateway, database: Database
+    ) -> None:
         session = grown(gateway, 5000)
         present = chain_fingerprint(SummariserSettings())
         with database.write() as connection:
@@ -350,7 +362,7 @@ class TestGuards:
             )
         assert gateway.preflight(session).pending
 
-    def test_that_the_worker_finds_are_told_truthfully(
+    def test_that_the_worker_finds_are_reported_truthfully(
         self, gateway: Gateway, database: Database
     ) -> None:
         session = grown(gateway, 5000)
@@ -360,7 +372,7 @@ class TestGuards:
         assert (answer.go, answer.passes) == (True, 0)
 
     def test_the_main_switch_stops_it(self, database: Database) -> None:
-        with door(database, enabled=False) as gateway:
+        with small_gateway(database, enabled=False) as gateway:
             session = grown(gateway, 5000)
             answer = gateway.preflight(session, wait=LONG)
         assert answer.go
@@ -370,8 +382,8 @@ class TestGuards:
 
 
 class TestTheMessageLimit:
-    def test_is_a_reason_of_its_own_that_no_guard_holds_back(self, database: Database) -> None:
-        with door(database, hygiene_hard_message_limit=10) as gateway:
+    def test_is_a_reason_of_its_own_that_no_guard_suppresses(self, database: Database) -> None:
+        with small_gateway(database, hygiene_hard_message_limit=10) as gateway:
             session = grown(gateway, 500, rows=10)
             hold(database, session, GuardName.COOLDOWN, hold_ms=600_000)
             with scripted(database, compacts(8, 300)) as worker:
@@ -381,7 +393,7 @@ class TestTheMessageLimit:
 
 
 class TestStuckSessions:
-    def test_raise_to_whoever_waited(self, gateway: Gateway, database: Database) -> None:
+    def test_raise_to_the_caller_that_waited(self, gateway: Gateway, database: Database) -> None:
         session = grown(gateway, 20_000)
         with (
             scripted(database, compacts(5, 1500)),
@@ -424,7 +436,7 @@ class TestManagedSessions:
         assert gateway.preflight(session).pending
 
     def test_of_openai_have_ours_as_a_backstop(self, database: Database) -> None:
-        with door(database, codex_responses_native=True, threshold_tokens=None) as gateway:
+        with small_gateway(database, codex_responses_native=True, threshold_tokens=None) as gateway:
             plain = gateway.open_session("a", model="gpt-4o", managed_by="openai")
             assert plain.server_threshold is None
             session = gateway.open_session(
@@ -503,7 +515,7 @@ def test_the_learned_calibration_counts(gateway: Gateway, database: Database) ->
     assert answer.pending
 
 
-def test_a_window_that_the_provider_told_of_counts(gateway: Gateway, database: Database) -> None:
+def test_a_window_that_the_provider_stated_counts(gateway: Gateway, database: Database) -> None:
     session = grown(gateway, 3500)
     assert replace(session, system_prompt=None).threshold == THRESHOLD
     with database.write() as connection:

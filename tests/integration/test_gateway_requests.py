@@ -1,4 +1,4 @@
-"""Compaction at the gateway's door, by a plugin and by a person."""
+"""Compaction through the gateway, by a plugin and by a person."""
 
 from __future__ import annotations
 
@@ -12,7 +12,17 @@ from storage import jobs
 from storage.engine import Database
 from storage.guards import GuardName
 from storage.jobs import JobKind, JobState
-from tests.doors import LONG, SHORT, THRESHOLD, batch_jobs, door, grown, guard, hold, live_tokens
+from tests.doors import (
+    LONG,
+    SHORT,
+    THRESHOLD,
+    batch_jobs,
+    grown,
+    guard,
+    hold,
+    live_tokens,
+    small_gateway,
+)
 from tests.gateways import contents, rows_of, user
 from tests.scripted_worker import Ends, ScriptedWorker, Waits, compacts, scripted
 
@@ -21,7 +31,7 @@ SMALL_WINDOW = {"threshold_tokens": None}
 
 @pytest.fixture
 def gateway(database: Database) -> Iterator[Gateway]:
-    with door(database) as opened:
+    with small_gateway(database) as opened:
         yield opened
 
 
@@ -38,7 +48,7 @@ class TestHygiene:
         assert contents(database) == before
 
     def test_compacts_one_that_fills_its_window(self, database: Database) -> None:
-        with door(database, threshold_tokens=None) as gateway:
+        with small_gateway(database, threshold_tokens=None) as gateway:
             session = grown(gateway, 12_000)
             # The threshold of this window lies at 85 % of it too.
             gateway.set_model(session, "small", context_window=13_000)
@@ -48,7 +58,7 @@ class TestHygiene:
         assert [claim.trigger for claim in worker.claims] == ["hygiene_tokens"]
 
     def test_honours_cooldown_but_not_anti_thrash(self, database: Database) -> None:
-        with door(database, threshold_tokens=None) as gateway:
+        with small_gateway(database, threshold_tokens=None) as gateway:
             session = grown(gateway, 12_000)
             gateway.set_model(session, "small", context_window=13_000)
             hold(database, session, GuardName.POOR_PASSES, count=2, hold_ms=300_000)
@@ -60,7 +70,7 @@ class TestHygiene:
     def test_by_count_asks_past_every_guard_and_takes_the_session_from_a_micro_job(
         self, database: Database
     ) -> None:
-        with door(database, hygiene_hard_message_limit=10) as gateway:
+        with small_gateway(database, hygiene_hard_message_limit=10) as gateway:
             session = grown(gateway, 500, rows=10)
             hold(database, session, GuardName.COOLDOWN, hold_ms=300_000)
             with database.write() as connection:
@@ -89,13 +99,13 @@ class TestHygiene:
         assert (state, fence) == ("due", claimed.fence + 1)
 
     def test_by_count_stops_with_the_main_switch(self, database: Database) -> None:
-        with door(database, hygiene_hard_message_limit=10, enabled=False) as gateway:
+        with small_gateway(database, hygiene_hard_message_limit=10, enabled=False) as gateway:
             session = grown(gateway, 500, rows=10)
             assert gateway.hygiene(session).status is Status.SUPPRESSED
         assert batch_jobs(database, session) == []
 
     def test_asks_for_one_pass_a_call_and_joins_one_that_runs(self, database: Database) -> None:
-        with door(database, threshold_tokens=None) as gateway:
+        with small_gateway(database, threshold_tokens=None) as gateway:
             session = grown(gateway, 12_000)
             gateway.set_model(session, "small", context_window=13_000)
             assert gateway.hygiene(session).pending
@@ -109,7 +119,7 @@ class TestHygiene:
         assert job.state is JobState.DONE
 
     def test_raises_where_a_session_stays_over_its_threshold(self, database: Database) -> None:
-        with door(database, threshold_tokens=None) as gateway:
+        with small_gateway(database, threshold_tokens=None) as gateway:
             session = grown(gateway, 12_000)
             gateway.set_model(session, "small", context_window=13_000)
             with scripted(database, compacts(1, 100)), pytest.raises(CompressionStuck):
@@ -120,7 +130,7 @@ class TestAPerson:
     def test_is_answered_whatever_the_size_the_guards_and_the_main_switch(
         self, database: Database
     ) -> None:
-        with door(database, enabled=False) as gateway:
+        with small_gateway(database, enabled=False) as gateway:
             session = grown(gateway, 500)
             hold(database, session, GuardName.COOLDOWN, hold_ms=600_000)
             hold(database, session, GuardName.POOR_PASSES, count=3, hold_ms=300_000)
@@ -133,7 +143,7 @@ class TestAPerson:
         assert guard(database, session, GuardName.POOR_PASSES) is None
 
     @pytest.mark.parametrize(
-        ("wishes", "options"),
+        ("request", "options"),
         [
             ({"focus": "the  refund\nrules"}, {"focus": "the refund rules"}),
             ({"focus": "   "}, {}),
@@ -144,10 +154,10 @@ class TestAPerson:
         ],
     )
     def test_says_what_and_which_part(
-        self, gateway: Gateway, database: Database, wishes: Any, options: Any
+        self, gateway: Gateway, database: Database, request: Any, options: Any
     ) -> None:
         session = grown(gateway, 500)
-        gateway.compact(session, **wishes)
+        gateway.compact(session, **request)
         (job,) = batch_jobs(database, session)
         assert job.options == options
 
@@ -162,7 +172,7 @@ class TestAPerson:
         assert secret[:12] not in str(contents(database)["jobs"])
 
     @pytest.mark.parametrize(
-        ("wishes", "field"),
+        ("request", "field"),
         [
             ({"keep_last": 0}, "keep_last"),
             ({"keep_last": "2"}, "keep_last"),
@@ -177,19 +187,19 @@ class TestAPerson:
             ({"wait": -1}, "wait"),
         ],
     )
-    def test_is_told_what_cannot_be_meant_and_nothing_is_changed(
-        self, gateway: Gateway, database: Database, wishes: Any, field: str
+    def test_is_refused_what_cannot_be_meant_and_nothing_is_changed(
+        self, gateway: Gateway, database: Database, request: Any, field: str
     ) -> None:
         session = grown(gateway, 500)
         hold(database, session, GuardName.COOLDOWN, hold_ms=600_000)
         before = contents(database)
         with pytest.raises(RequestError) as refused:
-            gateway.compact(session, **wishes)
+            gateway.compact(session, **request)
         assert refused.value.field == field
         assert str(refused.value).startswith(f"{field}: ")
         assert contents(database) == before
 
-    def test_is_told_that_there_is_nothing_yet(self, gateway: Gateway) -> None:
+    def test_learns_that_there_is_nothing_yet(self, gateway: Gateway) -> None:
         session = gateway.open_session("s")
         with pytest.raises(RequestError, match="holds no messages yet"):
             gateway.compact(session, up_to=0)
@@ -234,7 +244,7 @@ class TestAPerson:
         with scripted(database, compacts(2, 10)):
             assert gateway.compact(session, keep_last=4, wait=LONG).stuck
 
-    def test_is_told_of_a_pass_that_waits(self, gateway: Gateway, database: Database) -> None:
+    def test_learns_of_a_pass_that_waits(self, gateway: Gateway, database: Database) -> None:
         session = grown(gateway, 500)
         with scripted(database, Waits(60_000)):
             done = gateway.compact(session, wait=LONG)
@@ -264,7 +274,7 @@ class TestAPlugin:
         with scripted(database, compacts(6, 300), late_seconds=0.2):
             assert gateway.request_compaction(session, wait=LONG).changed
 
-    def test_is_held_back_by_guards_without_using_its_turn_up(
+    def test_is_suppressed_by_guards_without_using_its_turn_up(
         self, gateway: Gateway, database: Database
     ) -> None:
         session = grown(gateway, 500)

@@ -34,7 +34,7 @@ NOWHERE = "redis://127.0.0.1:1/0"
 
 @pytest.fixture
 def owner() -> str:
-    """Return one of his own for each test: the channels of a Redis are the same in all of its
+    """Return an owner of its own for each test: the channels of a Redis are the same in all of its
     databases, and tests run in several processes."""
     return f"owner {uuid.uuid4().hex}"
 
@@ -137,7 +137,7 @@ class TestReading:
 
 
 class TestListening:
-    def test_begins_now_unless_told_otherwise(
+    def test_begins_now_unless_asked_otherwise(
         self, gateway: Gateway, database: Database, session: Session
     ) -> None:
         old = emit(database, session)
@@ -159,7 +159,7 @@ class TestListening:
             wait_until(lambda: len(heard) == len(ids), "all signals")
         assert [signal.id for signal in heard] == ids
 
-    def test_ends_soon_after_it_is_told_to(self, gateway: Gateway, session: Session) -> None:
+    def test_ends_soon_after_it_is_asked_to(self, gateway: Gateway, session: Session) -> None:
         started = time.monotonic()
         with listening(gateway, poll_seconds=SLOW_POLL):
             pass

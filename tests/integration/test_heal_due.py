@@ -1,4 +1,4 @@
-"""A placeholder that comes back by an undo is seen to like a new one (ENGINE.md §10)."""
+"""A placeholder that an undo brings back is replaced like a new one."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Down(LocalSummariser):
         raise SummariserError(ErrorClass.AUTH)
 
 
-def heal_jobs(play: Play, session: Session) -> list[JobRecord]:
+def replacement_jobs(play: Play, session: Session) -> list[JobRecord]:
     with play.database.read() as connection:
         found = job_records.open_jobs(connection, session.key)
     return [job for job in found if job.trigger == Trigger.REPLACE_PLACEHOLDER]
 
 
-def test_undo_and_rewind_make_a_placeholder_that_they_bring_back_due_to_be_healed(
+def test_undo_and_rewind_enqueue_the_replacement_of_a_placeholder_that_they_bring_back(
     database_url: str,
 ) -> None:
     with playing(
@@ -46,18 +46,18 @@ def test_undo_and_rewind_make_a_placeholder_that_they_bring_back_due_to_be_heale
         done = play.work_one()
         assert done is not None
         assert done.passes[0].outcome is Outcome.PLACEHOLDER
-        assert len(heal_jobs(play, session)) == 1
+        assert len(replacement_jobs(play, session)) == 1
 
         play.database = later(play.database, HOUR_MS)
         play.context = replace(play.context, database=play.database, summariser=LocalSummariser())
-        (healed,) = play.work_off()
-        assert healed.passes[0].outcome is Outcome.PLACEHOLDER_REPLACED
-        assert not heal_jobs(play, session)
+        (replaced,) = play.work_off()
+        assert replaced.passes[0].outcome is Outcome.PLACEHOLDER_REPLACED
+        assert not replacement_jobs(play, session)
 
         play.gateway.undo(session)
-        (due,) = heal_jobs(play, session)
+        (due,) = replacement_jobs(play, session)
         assert due.run_at > 0
-        # The undo holds automatic passes until the next turn; then it is healed again.
+        # The undo suppresses automatic passes until the next turn; then it is replaced again.
         play.say(session, Turn(turn(30), [None] * 4))
         play.database = later(play.database, HOUR_MS)
         play.context = replace(play.context, database=play.database)
@@ -66,4 +66,4 @@ def test_undo_and_rewind_make_a_placeholder_that_they_bring_back_due_to_be_heale
             for worked in play.work_off()
             for o in worked.passes
         )
-        assert not heal_jobs(play, session)
+        assert not replacement_jobs(play, session)

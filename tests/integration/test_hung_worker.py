@@ -23,7 +23,7 @@ from workers.summariser.extractive.local import LocalSummariser
 
 
 class HangingSummariser(LocalSummariser):
-    """Does not answer before it is told to, and hears nothing meanwhile."""
+    """Does not answer before it is released, and hears nothing meanwhile."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class HangingSummariser(LocalSummariser):
         return super().summarise(request, stop)
 
 
-class HastyWorkshop(WorkerContext):
+class HastyContext(WorkerContext):
     """One whose leases last a moment and whose jobs may take hardly longer."""
 
     @property
@@ -64,7 +64,7 @@ def test_its_job_goes_to_another_worker_and_what_it_says_later_is_not_heard(play
     assert case.decide() == {"micro": "micro"}
     ((job,),) = play.rows("SELECT id FROM jobs WHERE kind = 'micro'")
     hanging = HangingSummariser()
-    context = HastyWorkshop(play.database, play.context.settings, hanging)
+    context = HastyContext(play.database, play.context.settings, hanging)
     said: list[object] = []
     hung = threading.Thread(target=lambda: said.append(work(context, job)), daemon=True)
     hung.start()

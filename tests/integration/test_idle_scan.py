@@ -1,4 +1,4 @@
-"""Sessions that nobody writes to are compacted, once each time that they become idle."""
+"""Idle sessions are compacted, once each time that they become idle."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def idle_jobs(database: Database) -> list[tuple[Any, ...]]:
 
 
 def spoken(database: Database, turns: int = 12) -> None:
-    """A session of about 4,000 tokens, over its threshold, whose turns are decided about."""
+    """Create a session of about 4,000 tokens, over its threshold, whose turns are decided about."""
     with later(database, 0) as play:
         Case(play).say(turns)
         play.work_off()
@@ -150,7 +150,7 @@ def test_a_session_that_comes_back_while_it_is_looked_at_is_not_taken_for_looked
 
 
 def many(database: Database, count: int, *, tokens: int = 200_000) -> None:
-    """That many sessions, each idle for longer than the one before."""
+    """Create `count` sessions, each idle for longer than the one before."""
     with database.write() as connection:
         connection.execute(
             sql(

@@ -165,20 +165,20 @@ BAD: Sequence[tuple[str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("line", "told"), BAD)
+@pytest.mark.parametrize(("line", "expected"), BAD)
 def test_what_is_bad_is_named_and_ends_the_import_unless_it_is_to_be_skipped(
-    database: Database, tmp_path: Path, line: str, told: str
+    database: Database, tmp_path: Path, line: str, expected: str
 ) -> None:
     path = tmp_path / "a.jsonl"
     good = [json.dumps({"id": name, "messages": CHAT}) for name in "ac"]
     path.write_text("\n".join([good[0], line, good[1]]), encoding="utf-8")
     with pytest.raises(ImportRefused, match="line 2") as refused:
         brought_in(database, path)
-    assert told in str(refused.value)
+    assert expected in str(refused.value)
     assert rows_of(database, "SELECT id FROM sessions") == [("a",)]
     account = brought_in(database, path, skip_bad=True)
     assert account.fates[Fate.BAD] == 1
-    assert told in account.problems[0].problem
+    assert expected in account.problems[0].problem
     names = {row[0] for row in rows_of(database, "SELECT id FROM sessions")}
     assert {"a", "c"} <= names
 
@@ -202,17 +202,17 @@ def test_real_transcripts_come_in_whole_and_again_not_at_all(
     few = tmp_path / f"{name}.jsonl"
     few.write_text("".join(wanted), encoding="utf-8")
     account = brought_in(database, few)
-    told = [json.loads(line) for line in wanted]
-    assert account.read == sum(len(one["messages"]) for one in told)
-    assert account.sessions == {"new": len(told)}
-    for one in told:
+    documents = [json.loads(line) for line in wanted]
+    assert account.read == sum(len(one["messages"]) for one in documents)
+    assert account.sessions == {"new": len(documents)}
+    for one in documents:
         session = stored(database, one["id"])
         rows = session.view()
         kept = one["messages"][one["messages"][0]["role"] == "system" :]
         assert [row.message for row in rows] == kept
         assert session.counted() == session.live_rows()
         check_view(render(rows, Dialect.OPENAI), Dialect.OPENAI)
-    assert brought_in(database, few).sessions == {"unchanged": len(told)}
+    assert brought_in(database, few).sessions == {"unchanged": len(documents)}
 
 
 @pytest.mark.parametrize("point", range(1, 10))
@@ -239,14 +239,14 @@ def hermes(tmp_path: Path) -> Iterator[HermesState]:
 
 def talk(hermes: HermesState, session_id: str, turns: int) -> list[tuple[dict[str, Any], float]]:
     """Turns of the airline desk: messages with their times."""
-    told = [
+    messages = [
         (message, float(100 * number + place))
         for number in range(turns)
         for place, message in enumerate(turn(number))
     ]
-    for message, at in told:
+    for message, at in messages:
         hermes.append(session_id, message, at=at)
-    return told
+    return messages
 
 
 def summary(text: str) -> dict[str, Any]:
@@ -257,8 +257,8 @@ def test_what_a_compaction_there_archived_stays_archived_under_its_summary(
     database: Database, hermes: HermesState
 ) -> None:
     hermes.session("h", prompt="Be brief.", title="Flights", model="m", chat_id="7")
-    told = talk(hermes, "h", 6)
-    kept = told[16:]
+    messages = talk(hermes, "h", 6)
+    kept = messages[16:]
     hermes.compact("h", [(summary("Four bookings."), 399.5), *kept])
     account = brought_in(database, hermes.path)
     assert account.read == hermes.rows()
@@ -280,7 +280,7 @@ def test_what_a_compaction_there_archived_stays_archived_under_its_summary(
         assert sessions.read_prompt(connection, record.key) == "Be brief."
     assert (shown.kind, shown.first_position, shown.last_position) == (SummaryKind.BATCH, 0, 15)
     session.undo()
-    assert [row.message for row in session.view()] == [message for message, _ in told]
+    assert [row.message for row in session.view()] == [message for message, _ in messages]
     assert session.counted() == session.live_rows()
 
 
@@ -288,9 +288,9 @@ def test_many_generations_of_copies_are_one_original_each(
     database: Database, hermes: HermesState
 ) -> None:
     hermes.session("h")
-    told = talk(hermes, "h", 6)
+    messages = talk(hermes, "h", 6)
     for number in (1, 2, 3):
-        live = told[4 * number :]
+        live = messages[4 * number :]
         hermes.compact("h", [(summary(f"Version {number}."), 100.0 * number - 0.5), *live])
     account = brought_in(database, hermes.path)
     assert account.read == hermes.rows() == 24 + (1 + 20) + (1 + 16) + (1 + 12)
@@ -308,50 +308,50 @@ def test_a_tool_result_that_was_shortened_there_comes_in_full(
     database: Database, hermes: HermesState
 ) -> None:
     hermes.session("h")
-    told = talk(hermes, "h", 2)
-    place = next(i for i, (message, _) in enumerate(told) if message["role"] == "tool")
-    short = {**told[place][0], "content": "[search] 12 lines"}
-    hermes.compact("h", [*told[:place], (short, told[place][1]), *told[place + 1 :]])
+    messages = talk(hermes, "h", 2)
+    place = next(i for i, (message, _) in enumerate(messages) if message["role"] == "tool")
+    short = {**messages[place][0], "content": "[search] 12 lines"}
+    hermes.compact("h", [*messages[:place], (short, messages[place][1]), *messages[place + 1 :]])
     account = brought_in(database, hermes.path)
     assert account.fates == {Fate.LIVE: 8, Fate.COPY: 8}
-    assert [row.message for row in stored(database, "h").view()] == [one for one, _ in told]
+    assert [row.message for row in stored(database, "h").view()] == [one for one, _ in messages]
 
 
 def test_a_summary_that_was_written_into_a_message_there_leaves_the_message_alone(
     database: Database, hermes: HermesState
 ) -> None:
     hermes.session("h")
-    told = talk(hermes, "h", 3)
-    first, at = told[4]
+    messages = talk(hermes, "h", 3)
+    first, at = messages[4]
     mixed = {
         **first,
         "content": f"[PRIOR CONTEXT below]\n{first['content']}\n[END OF PRIOR CONTEXT]\n\n"
         f"{PREFIX}One booking.{SUFFIX}",
     }
-    hermes.compact("h", [(mixed, at), *told[5:]])
+    hermes.compact("h", [(mixed, at), *messages[5:]])
     account = brought_in(database, hermes.path)
     assert account.fates[Fate.SUMMARY] == 1
     shown = view(database, "h")
-    assert shown == ["One booking.", *(one["content"] for one, _ in told[4:])]
+    assert shown == ["One booking.", *(one["content"] for one, _ in messages[4:])]
 
 
 def test_rows_that_were_taken_back_there_are_left_out(
     database: Database, hermes: HermesState
 ) -> None:
     hermes.session("h")
-    told = talk(hermes, "h", 3)
+    messages = talk(hermes, "h", 3)
     hermes.rewind("h", since=200.0)
     account = brought_in(database, hermes.path)
     assert account.fates == {Fate.LIVE: 8, Fate.REWOUND: 4}
-    assert view(database, "h") == [one["content"] for one, _ in told[:8]]
+    assert view(database, "h") == [one["content"] for one, _ in messages[:8]]
 
 
 def test_archived_rows_that_no_summary_shows_are_live_again(
     database: Database, hermes: HermesState
 ) -> None:
     hermes.session("h")
-    told = talk(hermes, "h", 2)
-    hermes.compact("h", told[4:])
+    messages = talk(hermes, "h", 2)
+    hermes.compact("h", messages[4:])
     account = brought_in(database, hermes.path)
     assert account.fates == {Fate.UNARCHIVED: 4, Fate.LIVE: 4, Fate.COPY: 4}
     assert len(view(database, "h")) == 8

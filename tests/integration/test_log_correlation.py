@@ -49,8 +49,8 @@ def test_an_event_is_followed_from_the_gateway_to_the_commit(
             play.say(session, Turn(said, [None] * len(said)), event_id=f"event-{number}")
             play.work_off()
         play.say(session, Turn(said, [None] * len(said)), event_id="event-5")
-    told = lines(caplog)
-    followed = [line for line in told if line.get("event_id") == "event-5"]
+    logged = lines(caplog)
+    followed = [line for line in logged if line.get("event_id") == "event-5"]
     names = [(line["event"], line.get("kind"), line.get("outcome")) for line in followed]
     assert names[:4] == [
         ("turn.stored", None, None),
@@ -70,7 +70,7 @@ def test_an_event_is_followed_from_the_gateway_to_the_commit(
     assert "booking" not in caplog.text
 
 
-def test_runs_are_told_apart(database_url: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_runs_are_distinguished(database_url: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     with playing(database_url) as play:
         session = play.gateway.open_session("s")
@@ -103,7 +103,7 @@ def test_a_crash_is_one_line_with_its_class_and_when_it_is_tried_again(
     assert CANARY not in caplog.text
 
 
-def test_a_job_that_somebody_else_has_is_told_by_its_run(
+def test_a_job_of_another_worker_is_named_by_its_run(
     sqlite_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with playing(sqlite_url) as play:

@@ -1,4 +1,4 @@
-"""Upkeep of a database file, beside those who use it."""
+"""Maintenance of a database file while it is in use."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def test_the_log_is_moved_and_cut_off_while_nobody_uses_it(file: Database) -> No
     session = StoredSession.create(file)
     session.append([user("x" * 100_000)])
     assert log_size(file) > 100_000
-    tended = maintenance.maintain(file)
-    assert tended.cut_off
-    assert tended.pages == tended.moved > 20
+    result = maintenance.maintain(file)
+    assert result.cut_off
+    assert result.pages == result.moved > 20
     assert log_size(file) == 0
     assert maintenance.maintain(file).pages < 20
     assert len(session.view()) == 1
@@ -45,8 +45,8 @@ def test_readers_and_writers_go_on_meanwhile(file: Database) -> None:
     with file.read() as reader:
         before = reader.execute(sql("SELECT count(*) FROM messages")).scalar_one()
         session.append([user("more")])
-        tended = maintenance.maintain(file)
-        assert not tended.cut_off
+        result = maintenance.maintain(file)
+        assert not result.cut_off
         assert reader.execute(sql("SELECT count(*) FROM messages")).scalar_one() == before
     with file.write() as writer:
         writer.execute(sql("UPDATE sessions SET source = 'web'"))
@@ -82,7 +82,7 @@ def test_a_server_looks_after_itself(postgres_url: str) -> None:
         assert maintenance.maintain(database) == Maintained()
 
 
-def test_a_file_that_is_none_is_told_of(tmp_path: Path) -> None:
+def test_a_file_that_is_none_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "afterturn.db"
     path.write_bytes(b"not a database, " * 1000)
     database = open_database(f"sqlite:///{path}")

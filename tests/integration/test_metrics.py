@@ -1,4 +1,4 @@
-"""Metrics: all of them exist, they tell what is stored, and they never shrink."""
+"""Metrics: all of them exist, they show what is stored, and counters never shrink."""
 
 from __future__ import annotations
 
@@ -292,7 +292,7 @@ def status(connection: HTTPConnection, path: str = "/metrics", **headers: str) -
     return answer.status
 
 
-def test_metrics_are_served_to_whoever_knows_the_password() -> None:
+def test_metrics_are_served_to_those_who_know_the_password() -> None:
     right = "Basic " + b64encode(PAIR.encode()).decode()
     with serving(Credentials((PAIR,))) as connection:
         assert status(connection) == 401

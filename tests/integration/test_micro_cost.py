@@ -38,7 +38,7 @@ class Cost:
 
 
 def long_session(database: Database, name: str, size: int) -> None:
-    """A session of `size` messages whose exchanges are absorbed but for those of the last turns."""
+    """Create a session of `size` messages, absorbed but for the exchanges of the last turns."""
     with playing(url_of(database), **COMPRESSION) as play:
         session = play.gateway.open_session(name, context_window=128_000)
         for first in range(0, size // 4, 1000):

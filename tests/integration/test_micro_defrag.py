@@ -1,4 +1,4 @@
-"""The rolling summary is rewritten when it grows too long (ENGINE.md §7, faults F057, F058)."""
+"""The rolling summary is rewritten when it grows too long."""
 
 from __future__ import annotations
 

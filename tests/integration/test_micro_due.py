@@ -73,7 +73,7 @@ def left_undone(play: Play, session: Session) -> bool:
 
 
 def say(play: Play, session: Session, words: int) -> bool:
-    """Say a turn of an answer of so many words; gives whether rows were read to decide."""
+    """Say a turn of an answer of so many words; return whether rows were read to decide."""
     play.say(session, Turn([user("x"), assistant("word " * words)], []))
     return reads(play)
 

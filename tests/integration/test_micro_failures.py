@@ -1,4 +1,4 @@
-"""A summariser that misbehaves in every way changes nothing (ENGINE.md §7, faults F067–F087).
+"""A summariser that misbehaves in every way changes nothing.
 
 The model is a local server that speaks the real protocol through the real client.
 """
@@ -383,7 +383,7 @@ def test_a_job_that_failed_waits_in_its_row(sqlite_url: str) -> None:
         assert (attempt, reason) == (0, "server_error")
 
 
-def test_a_cooldown_that_begins_while_a_job_waits_holds_it_back_until_it_ends(
+def test_a_cooldown_that_begins_while_a_job_waits_suppresses_it_until_it_ends(
     sqlite_url: str,
 ) -> None:
     with ModelServer() as model, desk(sqlite_url, model) as (play, session):

@@ -1,4 +1,4 @@
-"""What any number of micro passes must leave true, on generated transcripts (ENGINE.md §7)."""
+"""What any number of micro passes must leave true, on generated transcripts."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def watched(**compression: Any) -> Iterator[tuple[Play, Session, Watch]]:
 
 
 def check_session(play: Play, session: Session, said: list[Turn]) -> list[Row]:
-    """Everything that must be true between two jobs; gives the view."""
+    """Everything that must be true between two jobs; return the view."""
     view = play.view(session)
     everything = play.everything(session)
     originals = [row for row in everything if not row.kind.is_marker]

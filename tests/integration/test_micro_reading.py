@@ -1,4 +1,4 @@
-"""A decision reads what it is about, not the session (ARCHITECTURE.md, *Cost*)."""
+"""A decision reads what it is about, not the whole session (docs/explanation/cost.md)."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def test_a_window_without_room_is_refused_at_the_door(sqlite_url: str) -> None:
         assert play.rows("SELECT model, context_window FROM sessions") == [("m", 8192)]
 
 
-def test_a_reserve_kept_from_a_larger_model_holds_compaction_back_until_it_is_corrected(
+def test_a_reserve_kept_from_a_larger_model_blocks_compaction_until_it_is_corrected(
     sqlite_url: str,
 ) -> None:
     with playing(sqlite_url, **SMALL) as play:

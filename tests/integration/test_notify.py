@@ -58,7 +58,7 @@ def due_jobs(database: Database) -> set[tuple[str, int]]:
 
 
 def finish_turns(gateway: Gateway, sessions: list[Session], turns: int) -> list[float]:
-    """Finish `turns` turns over the sessions; gives how long each took, shortest first.
+    """Finish `turns` turns over the sessions; return how long each took, shortest first.
 
     A share of 99 % is the slowest of all of 100 turns, and a disk may be busy for a moment: tests
     finish more.

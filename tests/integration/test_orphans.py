@@ -1,4 +1,4 @@
-"""Whatever is due and has no job gets one, and what a cooldown held back is made good."""
+"""Whatever is due and has no job gets one, also what a cooldown suppressed."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def drop_all(database: Database) -> None:
 
 
 class TestTurns:
-    def test_that_nobody_decided_about_get_a_job(self, play: Play) -> None:
+    def test_that_were_never_decided_about_get_a_job(self, play: Play) -> None:
         case = Case(play)
         case.say(12)
         forget_jobs(play.database)
@@ -148,7 +148,7 @@ class TestTurns:
 
 
 class TestPlaceholders:
-    def fold(self, place: Workplace, model: ModelServer) -> None:
+    def use_placeholder(self, place: Workplace, model: ModelServer) -> None:
         """Let a pass fail, so that a placeholder is shown."""
         model.always(Status(401))
         place.ask(Trigger.AFTER_RESPONSE)
@@ -157,9 +157,11 @@ class TestPlaceholders:
         assert job is not None
         assert job.trigger == Trigger.REPLACE_PLACEHOLDER
 
-    def test_that_nobody_is_to_heal_get_a_job(self, database: Database, model: ModelServer) -> None:
+    def test_without_a_replacement_job_get_one(
+        self, database: Database, model: ModelServer
+    ) -> None:
         with Workplace(desk(database), model.base_url) as place:
-            self.fold(place, model)
+            self.use_placeholder(place, model)
             with place.process() as context:
                 assert recover_orphans(context).placeholders == 0
                 forget_jobs(database, "kind = 'batch'")
@@ -173,7 +175,7 @@ class TestPlaceholders:
                 assert recover_orphans(context).placeholders == 0
 
     def die(self, database: Database) -> None:
-        """Let the job that is to heal it be dead."""
+        """Let the job that is to replace it be dead."""
         with database.write() as connection:
             connection.execute(
                 sql(
@@ -186,7 +188,7 @@ class TestPlaceholders:
         self, database: Database, model: ModelServer
     ) -> None:
         with Workplace(desk(database), model.base_url) as place:
-            self.fold(place, model)
+            self.use_placeholder(place, model)
             self.die(database)
             for _ in range(2):
                 with place.process() as context:
@@ -214,7 +216,7 @@ class TestPlaceholders:
         self, database: Database, model: ModelServer
     ) -> None:
         with Workplace(desk(database), model.base_url) as place:
-            self.fold(place, model)
+            self.use_placeholder(place, model)
             self.die(database)
             drop_all(database)
             place.pass_by(100 * DAY)
@@ -224,19 +226,19 @@ class TestPlaceholders:
 
 
 class TestCooldowns:
-    """What a cooldown held back is decided about when it ends, once."""
+    """What a cooldown suppressed is decided about when it ends, once."""
 
     def say_in_cooldown(self, play: Play, **usage: Any) -> Case:
         case = Case(play)
         case.put(GuardName.COOLDOWN, hold_ms=10 * MINUTE, subject=None)
         case.say(12, **usage)
-        # Old tool output may be pruned meanwhile (ENGINE.md §8).
+        # Old tool output may be pruned meanwhile.
         assert case.decide().keys() <= {"prune"}
         play.work_off()
         assert recover_orphans(play.context) == Orphans()
         return case
 
-    def swept_later(self, database: Database, **settings: Any) -> dict[str, str]:
+    def ten_minutes_later(self, database: Database, **settings: Any) -> dict[str, str]:
         """Ten minutes later: recover orphans and run the turn job; returns what is open then."""
         url = url_of(database)
         with playing(url, offset_ms=10 * MINUTE, **{**SMALL, **settings}) as play:
@@ -252,28 +254,28 @@ class TestCooldowns:
     ) -> None:
         case = self.say_in_cooldown(play, prompt_tokens=150_000)
         learned = case.record().calibration
-        assert self.swept_later(database) == {"batch": "after_response"}
+        assert self.ten_minutes_later(database) == {"batch": "after_response"}
         assert case.record().calibration == learned
 
     def test_a_session_that_we_estimate_over_its_threshold_is_compacted_without_a_report(
         self, database: Database, play: Play
     ) -> None:
         self.say_in_cooldown(play)
-        assert self.swept_later(database) == {"batch": "after_response"}
+        assert self.ten_minutes_later(database) == {"batch": "after_response"}
 
     def test_a_session_below_it_goes_on_with_what_micro_would_have_absorbed(
         self, database: Database
     ) -> None:
         with playing(url_of(database), **{**SMALL, "threshold_tokens": 6_000}) as play:
             self.say_in_cooldown(play)
-        assert self.swept_later(database, threshold_tokens=6_000) == {"micro": "micro"}
+        assert self.ten_minutes_later(database, threshold_tokens=6_000) == {"micro": "micro"}
 
     def test_what_another_model_counted_before_does_not_count(self, database: Database) -> None:
         settings = {**SMALL, "threshold_tokens": 50_000, "micro_compact": False}
         with playing(url_of(database), **settings) as play:
             case = self.say_in_cooldown(play, prompt_tokens=150_000)
             case.gateway.set_model(case.session, "another", context_window=200_000)
-        assert self.swept_later(database, **settings) == {}
+        assert self.ten_minutes_later(database, **settings) == {}
 
     def test_it_is_not_looked_at_again_once_a_turn_has(self, database: Database) -> None:
         with playing(url_of(database), **SMALL) as play:
@@ -316,7 +318,7 @@ class TestCooldowns:
             with place.process() as context:
                 assert recover_orphans(context).cooled_down == 1
             made = [outcome.outcome for _ in range(3) for outcome in place.work()]
-            # Old tool output may be looked at first (ENGINE.md §8).
+            # Old tool output may be looked at first.
             assert [one for one in made if one is not Outcome.NOTHING_DUE] == [Outcome.COMPACTED]
             assert GuardName.COOLDOWN not in place.guards()
 

@@ -373,7 +373,7 @@ class TestWhileOthersWork:
             assert talk.contents()[-2] == log(12)
             talk.check()
 
-    def test_a_late_holder_changes_nothing(self, database_url: str) -> None:
+    def test_a_worker_without_its_lease_changes_nothing(self, database_url: str) -> None:
         with tool_talk(database_url) as talk:
             talk.say(*range(12))
             talk.play.work_one()
@@ -449,7 +449,7 @@ class TestWhileOthersWork:
             assert done.outcome is Outcome.PRUNED
 
 
-def test_a_note_in_the_place_of_content_is_told_in_the_receipt(sqlite_url: str) -> None:
+def test_a_note_in_the_place_of_content_is_reported_in_the_receipt(sqlite_url: str) -> None:
     with tool_talk(sqlite_url) as talk:
         talk.say(*range(12))
         talk.work_off()

@@ -1,4 +1,4 @@
-"""The first layer of a batch pass, with the rules of pruning themselves (ENGINE.md §6.1)."""
+"""The first layer of a batch pass, with the rules of pruning themselves."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def talk(database: Database) -> Iterator[ToolTalk]:
 
 
 def passed(talk: ToolTalk, trigger: Trigger) -> Any:
-    """Work a batch pass for a trigger; gives its outcome."""
+    """Work a batch pass for a trigger; return its outcome."""
     with talk.database.write() as connection:
         jobs.enqueue(
             connection,

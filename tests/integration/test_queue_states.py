@@ -1,4 +1,4 @@
-"""Queues that are paused: nothing is rung for or claimed there, and nothing is lost."""
+"""Paused queues: nothing is notified or claimed there, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def paused(database: Database) -> list[tuple[str, str]]:
         return [(queue.name, queue.reason) for queue in queue_states.paused(connection)]
 
 
-def test_a_paused_queue_is_neither_rung_for_nor_claimed_from(
+def test_a_paused_queue_gets_no_notification_and_no_claim(
     database: Database, worker: Worker, session: StoredSession
 ) -> None:
     turn, micro = session.enqueue(), session.enqueue(JobKind.MICRO)
@@ -55,7 +55,7 @@ def test_a_paused_queue_is_neither_rung_for_nor_claimed_from(
     assert worker.claim(micro.id) is not None
 
 
-def test_a_ring_for_a_paused_queue_works_nothing_of_it(
+def test_a_notification_for_a_paused_queue_works_nothing_of_it(
     database: Database, worker: Worker, session: StoredSession
 ) -> None:
     due = session.enqueue(notified=True)
@@ -78,7 +78,7 @@ def test_what_runs_goes_on_and_what_arrives_is_kept(
     assert worker.claim(claim.job_id) is None
 
 
-def test_a_queue_that_goes_on_is_rung_for_again(
+def test_a_resumed_queue_is_notified_again(
     database: Database, worker: Worker, session: StoredSession
 ) -> None:
     due = session.enqueue(notified=True)

@@ -132,7 +132,7 @@ def test_owners_see_their_own_sessions_alone(database: Database, gateway: Gatewa
         ({"session_id": "s", "around_message_id": "1"}, "around_message_id"),
     ],
 )
-def test_arguments_that_cannot_be_meant_are_told(
+def test_arguments_that_cannot_be_meant_are_reported(
     gateway: Gateway, asked: dict[str, Any], field: str
 ) -> None:
     with pytest.raises(RequestError) as error:

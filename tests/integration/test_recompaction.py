@@ -1,4 +1,4 @@
-"""Bulk re-compaction: each session once, whatever breaks in on it, and never in anybody's way."""
+"""Bulk re-compaction: each session once, whatever interrupts it, and never in the way of others."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from workers.summariser.extractive.local import LocalSummariser
 WHO = "ada@host (command line)"
 
 
-def shop_on(database: Database, summariser: Any = None, **worker: Any) -> WorkerContext:
+def context_on(database: Database, summariser: Any = None, **worker: Any) -> WorkerContext:
     settings = Settings(
         database_url=url_of(database),
         compression=CompressionSettings(**DESK),
@@ -100,7 +100,7 @@ def test_every_session_that_matches_is_compacted_once_and_the_run_ends(database:
     desk(database, session_id="other", owner="somebody else")
     run = begin(database)
     assert run.sessions == 5
-    work_off(shop_on(database))
+    work_off(context_on(database))
     assert state(database, run) is RunState.DONE
     done = tally(database, run)
     assert done.outcomes == {"compacted": 5}
@@ -148,7 +148,7 @@ def test_no_more_are_under_way_than_the_run_allows(database: Database) -> None:
     assert tally(database, run).asked == 2
 
 
-def test_a_pace_is_kept_whoever_feeds(database: Database) -> None:
+def test_a_pace_is_kept_whichever_process_refills(database: Database) -> None:
     sessions_of(database, 6)
     run = begin(database, at_once=6, pace_ms=20_000)
     refill(database, actor=WHO)
@@ -177,7 +177,7 @@ def test_stopping_takes_back_what_nobody_has_begun_and_resuming_does_the_rest(
     database: Database,
 ) -> None:
     old = sessions_of(database, 4)
-    context = shop_on(database)
+    context = context_on(database)
     run = begin(database, at_once=2)
     first, *_ = reconcile(context)
     assert isinstance(work_next(context, first.id), Worked)
@@ -196,8 +196,8 @@ def test_stopping_takes_back_what_nobody_has_begun_and_resuming_does_the_rest(
 
 
 def play(database: Database, run: Run) -> None:
-    """A whole run with a stop and a resumption in its middle."""
-    context = shop_on(database)
+    """Play a whole run with a stop and a resumption in its middle."""
+    context = context_on(database)
     for due in reconcile(context):
         work_next(context, due.id)
     if state(database, run) is RunState.RUNNING:
@@ -262,14 +262,14 @@ def test_a_model_that_fails_leaves_sessions_as_they_are_and_they_can_be_tried_ag
     old = sessions_of(database, 2)
     before = [one.counted() for one in old]
     run = begin(database)
-    work_off(shop_on(database, Down()))
+    work_off(context_on(database, Down()))
     assert tally(database, run).outcomes == {"failed": 2}
     assert [one.counted() for one in old] == before
     with pytest.raises(RunStateError, match="done"):
         recompaction.resume(database, run.id, actor=WHO)
     # The cooldown is that of another summariser.
     assert recompaction.resume(database, run.id, actor=WHO, again=["failed"]) == 2
-    work_off(shop_on(database))
+    work_off(context_on(database))
     assert tally(database, run).outcomes == {"compacted": 2}
 
 
@@ -280,7 +280,7 @@ def test_a_job_that_is_open_already_serves_the_run_too(database: Database) -> No
     refill(database, actor=WHO)
     assert rows_of(database, "SELECT job_id FROM bulk_sessions") == [(live.id,)]
     assert rows_of(database, "SELECT queue FROM jobs") == [("batch",)]
-    work_off(shop_on(database))
+    work_off(context_on(database))
     assert tally(database, run).outcomes == {"compacted": 1}
 
 
@@ -290,7 +290,7 @@ def test_a_session_that_goes_away_meanwhile_keeps_nobody_waiting(database: Datab
     with database.write() as connection:
         connection.exec_driver_sql(f"DELETE FROM messages WHERE session_key = {first.key}")
         connection.exec_driver_sql(f'DELETE FROM sessions WHERE "key" = {first.key}')
-    work_off(shop_on(database))
+    work_off(context_on(database))
     assert state(database, run) is RunState.DONE
     assert list(bulk_passes(database)) == [second.key]
 

@@ -33,7 +33,7 @@ def documents(database: Database) -> int:
         return searched.index(connection).count(connection)
 
 
-def standing(database: Database) -> list[Standing]:
+def states(database: Database) -> list[Standing]:
     with database.read() as connection:
         return [one.standing for one in generations.read_generations(connection)]
 
@@ -87,7 +87,7 @@ def test_a_new_row_waits_for_its_index_and_changed_flags_do_not(database: Databa
     assert documents(database) == held + 3
 
 
-def test_rows_that_nobody_of_ours_inserts_are_found_too(database: Database) -> None:
+def test_rows_that_other_programs_insert_are_found_too(database: Database) -> None:
     session = StoredSession.create(database)
     with database.write() as connection:
         connection.execute(
@@ -130,12 +130,12 @@ def test_a_rebuild_makes_the_same_index_and_drops_the_old_one(database: Database
             sql("INSERT INTO search_pending SELECT id FROM messages WHERE kind = :kind"),
             {"kind": "message"},
         )
-    told: list[tuple[int, int]] = []
-    rebuilt = search.rebuild(database, page=2, progress=lambda *rows: told.append(rows))
+    progress: list[tuple[int, int]] = []
+    rebuilt = search.rebuild(database, page=2, progress=lambda *rows: progress.append(rows))
     assert (rebuilt.messages, rebuilt.summaries) == (4, 1)
-    assert told[-1] == (5, 5)
+    assert progress[-1] == (5, 5)
     assert find(database, "quail 鹌鹑") == before
-    assert standing(database) == [Standing.SERVING]
+    assert states(database) == [Standing.SERVING]
     assert documents(database) == 5
     assert waiting(database) == []
     with database.read() as connection:
@@ -176,13 +176,13 @@ def test_a_rebuild_that_was_cut_off_is_no_hindrance(database: Database) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         search.rebuild(database, page=2, progress=cut)
-    assert standing(database) == [Standing.SERVING, Standing.BUILDING]
+    assert states(database) == [Standing.SERVING, Standing.BUILDING]
     building = search.check(database).building
     assert building is not None
     assert 0 < building < 1
     assert len(positions(database, "quail")) == 6
     search.rebuild(database)
-    assert standing(database) == [Standing.SERVING]
+    assert states(database) == [Standing.SERVING]
     assert len(positions(database, "quail")) == 6
 
 
@@ -194,7 +194,7 @@ def test_of_two_rebuilds_the_later_one_goes_on(database: Database) -> None:
 
     with pytest.raises(RebuildOvertaken):
         search.rebuild(database, page=2, progress=overtake)
-    assert standing(database) == [Standing.SERVING]
+    assert states(database) == [Standing.SERVING]
     assert len(positions(database, "quail")) == 6
 
 
@@ -211,7 +211,7 @@ def test_a_damaged_index_fails_no_write_and_is_found_out_and_rebuilt(
     session.append(said(["a new quail"]))
     health = search.check(database)
     assert health.fault is not None
-    assert standing(database) == [Standing.BROKEN]
+    assert states(database) == [Standing.BROKEN]
     found = find(database, "quail")
     assert len(found.hits) == 41
     assert found.notes == (BROKEN,)
@@ -242,11 +242,11 @@ def test_indexing_that_meets_a_damaged_index_keeps_what_waits(database: Database
     drop_tables(database)
     session.append(said(["a new quail"]))
     assert search.index_pending(database) == search.Indexed(0, more=True)
-    assert standing(database) == [Standing.BROKEN]
+    assert states(database) == [Standing.BROKEN]
     assert len(find(database, "quail").hits) == 41
 
 
-def test_an_index_of_other_rules_is_told_of(database: Database) -> None:
+def test_an_index_of_other_rules_is_reported(database: Database) -> None:
     talk(database, "quail")
     with database.write() as connection:
         connection.execute(sql("UPDATE search_generations SET rules = 'older'"))

@@ -19,7 +19,7 @@ QUERIES = (*WORDS, "alpha beta", '"beta gamma"', "delta NOT alpha", "gamma OR ze
 
 
 def nothing(_database: Database) -> None:
-    """What is done before anything is indexed."""
+    """Do nothing: all is found before it is indexed."""
 
 
 def messages_found(database: Database, query: str) -> list[tuple[str, int | str]]:

@@ -173,7 +173,9 @@ def test_the_servers_of_the_wheels_serve_where_path_has_none(
         assert str(ask(database.url, "SHOW server_version")).startswith("18")
 
 
-def test_a_machine_without_any_server_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_machine_without_any_server_the_error_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setattr(programs, "find_spec", lambda name: None)
     with pytest.raises(ServerUnavailableError, match="install redis-server, name one"):
@@ -274,7 +276,7 @@ def wait_for_notes(run: Child, directory: Path, count: int) -> list[str]:
     return [note.read_text() for note in directory.glob("*.note")]
 
 
-TEST_THAT_TELLS_URLS = """
+TEST_THAT_PRINTS_URLS = """
 from pathlib import Path
 
 
@@ -284,7 +286,7 @@ def test_tells(redis_url, postgres_url):
 
 
 def run_a_test(processes: Processes, tests: Path, environment: dict[str, str]) -> Child:
-    tests.write_text(TEST_THAT_TELLS_URLS)
+    tests.write_text(TEST_THAT_PRINTS_URLS)
     options = ["-p", "tests.conftest", "-p", "no:cacheprovider", "-p", "no:xdist"]
     return processes.python("-m", "pytest", *options, str(tests), env=environment)
 

@@ -1,4 +1,4 @@
-"""Each tick of a schedule is taken once, whoever asks and however often."""
+"""Each tick of a schedule is taken once, however many processes ask and however often."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers that are told to stop: what runs is finished within a bound, the rest is given back."""
+"""Workers that are asked to stop: what runs is finished within a bound, the rest is given back."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_a_rolling_restart_of_all_workers_under_load_loses_nothing_and_pays_for_
         sessions = [gateway.open_session(name, context_window=128_000) for name in names]
 
         def say(first: int, count: int) -> None:
-            # No two sessions are told the same, so no two ask the same.
+            # No two sessions hold the same, so no two ask the same.
             for place, session in enumerate(sessions):
                 say_turns(gateway, session, 100 * place + first, count)
 

@@ -1,4 +1,4 @@
-"""Claiming a job, and what its holder may write as long as nobody else holds it."""
+"""Claiming a job, and what its lease owner may write as long as no other has the lease."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def test_a_dead_job_knows_when_it_failed_first(worker: Worker, session: StoredSe
     assert row["failed_last_at"] - row["failed_first_at"] >= AFTER_LEASE
 
 
-# How a holder may lose its job. Each takes the worker that holds it and its claim.
+# How a lease owner may lose its job. Each takes the worker that has it and its claim.
 
 
 def taken_over(worker: Worker, claim: Claim) -> None:
@@ -252,7 +252,7 @@ def finished_and_followed_by_a_new_job(worker: Worker, claim: Claim) -> None:
     assert new.job_id > claim.job_id
 
 
-def buried(worker: Worker, claim: Claim) -> None:
+def dead_lettered(worker: Worker, claim: Claim) -> None:
     worker.dead_letter(claim)
 
 
@@ -265,12 +265,12 @@ LOSSES = (
     finished,
     finished_and_claimed_anew,
     finished_and_followed_by_a_new_job,
-    buried,
+    dead_lettered,
 )
 
 
 @pytest.mark.parametrize("lose", LOSSES, ids=lambda lose: str(lose.__name__))
-def test_whoever_has_lost_a_job_writes_nothing_any_more(
+def test_a_worker_that_has_lost_its_job_writes_nothing_any_more(
     worker: Worker, session: StoredSession, lose: Callable[[Worker, Claim], None]
 ) -> None:
     claim = worker.take(session.enqueue())
@@ -307,7 +307,7 @@ def test_the_fence_grows_whatever_becomes_of_the_job(
     assert len(seen) == len(Ended) + 4
 
 
-def test_what_a_holder_wrote_in_the_same_transaction_goes_with_its_fence(
+def test_what_a_lease_owner_wrote_in_the_same_transaction_goes_with_its_fence(
     worker: Worker, session: StoredSession
 ) -> None:
     claim = worker.take(session.enqueue())

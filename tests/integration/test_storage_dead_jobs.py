@@ -167,7 +167,7 @@ def test_a_dropped_job_is_closed_and_nothing_is_due(
     assert (closed.state, closed.reason) == (JobState.DONE, "dropped: KeyError")
 
 
-def test_what_was_dropped_is_not_made_due_by_a_scan(
+def test_what_was_dropped_is_not_enqueued_by_a_scan(
     database: Database, session: StoredSession
 ) -> None:
     def undecided() -> list[Place]:

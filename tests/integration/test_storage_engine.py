@@ -1,4 +1,4 @@
-"""One door to both databases: snapshots, transactions, the clock, and what is refused."""
+"""One interface to both databases: snapshots, transactions, the clock, and what is refused."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_what_is_written_through_a_read_is_not_kept(database: Database) -> None:
 
 
 def test_statements_stay_prepared_whatever_numbers_they_are_given(postgres_url: str) -> None:
-    """A rollback, or a number of another size, would cost that."""
+    """Without care, a rollback or a number of another size would cost that."""
     with migrated(postgres_url) as database:
         for number in (1, 40_000, 3_000_000_000):
             for _ in range(PREPARE_THRESHOLD + 1):
@@ -233,7 +233,7 @@ def test_every_way_to_write_postgresql_opens_the_one_driver(scheme: str) -> None
         "postgresql://localhost:5432/x?user=u&password=secret",
     ],
 )
-def test_the_place_of_a_database_is_told_without_its_password(url: str) -> None:
+def test_the_place_of_a_database_is_shown_without_its_password(url: str) -> None:
     place = open_database(url).place
     assert "secret" not in place
     assert "localhost:5432/x" in place

@@ -1,4 +1,4 @@
-"""A database that fails is one clear error, soon, and the error tells no secret."""
+"""A database that fails is one clear error, soon, and the error shows no secret."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_tables_that_are_missing_are_named(database_url: str) -> None:
 
 
 @on_postgresql
-def test_a_failed_commit_is_told_and_stores_nothing(database: Database) -> None:
+def test_a_failed_commit_is_reported_and_stores_nothing(database: Database) -> None:
     session = StoredSession.create(database)
     before = dump(database)
 
@@ -137,7 +137,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("statement", REFUSED.values(), ids=REFUSED)
-def test_a_contradiction_is_told_apart_and_quotes_no_row(
+def test_a_contradiction_is_its_own_error_and_quotes_no_row(
     database: Database, statement: str
 ) -> None:
     with pytest.raises(IntegrityError) as caught, database.write() as connection:

@@ -1,4 +1,4 @@
-"""Making work due: one open job per session and kind, and which trigger decides."""
+"""Enqueueing: one open job per session and kind, and which trigger decides."""
 
 from __future__ import annotations
 

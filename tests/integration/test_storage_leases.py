@@ -1,4 +1,4 @@
-"""Leases end by the database's clock, and what becomes of a job whose holder went silent."""
+"""Leases end by the database's clock, and what happens to a job whose lease owner went silent."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def deadline(worker: Worker) -> int:
 
 
 def crash(worker: Worker, job_id: int) -> Worker:
-    """Claim a job and go silent; gives the worker of the time when the lease has ended."""
+    """Claim a job and go silent; return the worker of the time when the lease has ended."""
     assert worker.claim(job_id) is not None
     return worker.after(AFTER_LEASE)
 
@@ -189,7 +189,7 @@ def test_rescue_buries_what_crashed_too_often_and_keeps_what_arrived_meanwhile(
     assert worker.after(MAX_CRASHES * AFTER_LEASE).claim(new.id) is not None
 
 
-def test_a_rescued_job_can_be_rung_for_and_claimed_at_once(
+def test_a_recovered_job_can_be_notified_and_claimed_at_once(
     worker: Worker, session: StoredSession
 ) -> None:
     due = session.enqueue(notified=True)

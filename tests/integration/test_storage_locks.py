@@ -1,4 +1,4 @@
-"""Whoever writes for a session takes its row first, so nobody waits crosswise or for long."""
+"""Every writer of a session locks its row first, so there is no deadlock and no long wait."""
 
 from __future__ import annotations
 
@@ -91,15 +91,15 @@ def test_what_is_kept_for_a_session_waits_for_no_commit_of_it(database: Database
 
 
 def append_turns(session: StoredSession) -> None:
-    """A gateway: rows, event and due job in one transaction."""
+    """Do as a gateway: rows, event and due job in one transaction."""
     for number in range(TURNS):
         with session.database.write() as connection:
             session.append_in(connection, [user(f"{number}"), assistant("x"), assistant("y")])
             session.make_due_in(connection)
 
 
-def conclude(session: StoredSession, claim: Claim) -> None:
-    """A worker's last transaction: what the job brought about, and the job."""
+def commit(session: StoredSession, claim: Claim) -> None:
+    """Do a worker's last transaction: the result of the job, and the job."""
     database = session.database
     with database.write() as connection:
         record = sessions.lock(connection, session.key)
@@ -115,7 +115,7 @@ def conclude(session: StoredSession, claim: Claim) -> None:
 
 
 def work(worker: Worker, seed: int, finished: Callable[[], bool]) -> None:
-    """A worker: claims, keeps its lease and an answer, commits; sometimes it goes silent."""
+    """Do as a worker: claim, renew the lease, keep an answer, commit; sometimes go silent."""
     choice, database = random.Random(seed), worker.database
     while not finished():
         with database.read() as connection:
@@ -129,13 +129,13 @@ def work(worker: Worker, seed: int, finished: Callable[[], bool]) -> None:
         with database.write() as connection:
             answers.keep(connection, database, claim.session_key, "question", ANSWER)
         try:
-            conclude(StoredSession(database, claim.session_key), claim)
+            commit(StoredSession(database, claim.session_key), claim)
         except FenceLost:
             continue
 
 
 def reconcile(worker: Worker, finished: Callable[[], bool]) -> None:
-    """The reconciler: rescues and rings in one transaction."""
+    """Do as the reconciler: recover jobs and notify in one transaction."""
     while not finished():
         with worker.database.write() as connection:
             jobs.rescue_expired(connection, worker.database)

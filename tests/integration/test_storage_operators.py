@@ -20,8 +20,8 @@ def emit(session: StoredSession, *, quiet: bool = False) -> int:
     with session.database.write() as connection:
         sessions.lock(connection, session.key)
         kind = SignalKind.FINISHED
-        told = signals.emit(connection, session.database, session.key, kind, {}, quiet=quiet)
-    return told.id
+        signal = signals.emit(connection, session.database, session.key, kind, {}, quiet=quiet)
+    return signal.id
 
 
 def took(session: StoredSession, model_ms: int, **facts: Any) -> None:
@@ -79,7 +79,7 @@ def test_times_are_per_request_of_the_model_and_newest_first(database: Database)
     assert times(database, "other") == [70_000]
 
 
-def test_tries_that_got_no_answer_or_asked_nobody_tell_no_time(database: Database) -> None:
+def test_tries_without_an_answer_or_a_request_have_no_time(database: Database) -> None:
     session = StoredSession.create(database)
     took(session, 0, outcome="failed", error_class="rate_limited")
     took(session, 4000, requests=0)

@@ -311,7 +311,7 @@ HOT: dict[str, tuple[Call, set[str]]] = {
     ),
     "rescue_expired": (lambda d, c: jobs.rescue_expired(c, d), {"ix_jobs_lease"}),
     "claim": (claim, {"uq_jobs_running"}),
-    "rung": (lambda d, c: jobs.notified(c, d, DONE_JOBS + 1), set()),
+    "notified": (lambda d, c: jobs.notified(c, d, DONE_JOBS + 1), set()),
     "next_owner": (
         lambda d, c: jobs.next_in_rotation(c, "batch", after="o7"),
         {"ix_jobs_notified"},

@@ -51,7 +51,7 @@ def session(database: Database) -> StoredSession:
     return StoredSession.create(database)
 
 
-def tell(connection: Connection, key: int, event_id: str, *, digest: str = "d") -> None:
+def record_event(connection: Connection, key: int, event_id: str, *, digest: str = "d") -> None:
     events.record(
         connection,
         key,
@@ -71,11 +71,11 @@ def test_an_event_is_stored_once_in_a_session(database: Database, session: Store
     other = StoredSession.create(database, "other")
     with database.write() as connection:
         assert events.find(connection, session.key, "e") is None
-        tell(connection, session.key, "e")
-        tell(connection, session.key, "f")
-        tell(connection, other.key, "e", digest="another")
+        record_event(connection, session.key, "e")
+        record_event(connection, session.key, "f")
+        record_event(connection, other.key, "e", digest="another")
     with pytest.raises(IntegrityError), database.write() as connection:
-        tell(connection, session.key, "e", digest="second")
+        record_event(connection, session.key, "e", digest="second")
     with database.read() as connection:
         assert events.find(connection, session.key, "e") == EventRecord("d", 3, 4, 5, 6)
 

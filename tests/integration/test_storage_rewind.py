@@ -1,4 +1,4 @@
-"""A rewind gives the session that would have been without the turns that it takes back."""
+"""A rewind restores the session that would have been without the turns that it takes back."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def session(database: Database) -> StoredSession:
 
 
 def absorb(session: StoredSession, *turns: int) -> None:
-    """Fold the agent's rows of some turns into the rolling summary."""
+    """Absorb the agent's rows of some turns into the rolling summary."""
     wanted = {number * ROWS + place for number in turns for place in range(1, ROWS)}
     rows = [row for row in session.view() if row.position in wanted and not row.kind.is_marker]
     session.absorb(rows, f"summary of {turns}")

@@ -1,4 +1,4 @@
-"""Which jobs are rung for, and how often."""
+"""Which jobs are notified, and how often."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def ids(due: list[DueJob]) -> list[int]:
     return [job.id for job in due]
 
 
-def test_a_due_job_that_nobody_rang_for_is_rung_for(worker: Worker, session: StoredSession) -> None:
+def test_a_due_job_without_a_notification_gets_one(worker: Worker, session: StoredSession) -> None:
     due = session.enqueue(JobKind.MICRO, queue="micro", trigger="turn")
     assert worker.any_due()
     assert worker.notify() == [due]
     assert due == DueJob(due.id, JobKind.MICRO, "micro", "turn", session.record().id)
 
 
-def test_a_job_is_rung_for_once_in_a_while(worker: Worker, session: StoredSession) -> None:
+def test_a_job_is_notified_once_in_a_while(worker: Worker, session: StoredSession) -> None:
     due = session.enqueue()
     assert ids(worker.notify()) == [due.id]
     assert not worker.any_due()
@@ -56,7 +56,7 @@ def test_a_job_is_rung_for_once_in_a_while(worker: Worker, session: StoredSessio
 @pytest.mark.parametrize(
     ("waited_seconds", "pause_seconds"), [(0, 30), (30, 30), (60, 60), (200, 200), (4000, 300)]
 )
-def test_a_job_that_waits_for_workers_is_rung_for_ever_more_rarely(
+def test_a_job_that_waits_for_workers_is_notified_ever_more_rarely(
     worker: Worker, session: StoredSession, waited_seconds: int, pause_seconds: int
 ) -> None:
     due = session.enqueue(notified=True)
@@ -70,21 +70,23 @@ def test_a_job_that_waits_for_workers_is_rung_for_ever_more_rarely(
     assert late.notify() == [due]
 
 
-def test_a_ring_of_the_callers_own_counts(worker: Worker, session: StoredSession) -> None:
+def test_a_notification_by_the_caller_counts(worker: Worker, session: StoredSession) -> None:
     due = session.enqueue(notified=True)
     assert worker.notify() == []
     assert ids(worker.after(AGAIN_MS).notify()) == [due.id]
 
 
-def test_a_ring_for_a_job_that_waits_does_not_count(worker: Worker, session: StoredSession) -> None:
-    """It comes to nothing, so the job must be rung for when its time has come."""
+def test_a_notification_for_a_job_that_waits_does_not_count(
+    worker: Worker, session: StoredSession
+) -> None:
+    """The job must be notified again when its time has come."""
     due = session.enqueue(delay_ms=1000, notified=True)
     session.enqueue(notified=True)
     assert worker.notify() == []
     assert ids(worker.after(1000).notify()) == [due.id]
 
 
-def test_a_ring_for_a_job_that_failed_and_waits_does_not_count(
+def test_a_notification_for_a_job_that_failed_and_waits_does_not_count(
     worker: Worker, session: StoredSession
 ) -> None:
     due = session.enqueue(notified=True)
@@ -93,7 +95,7 @@ def test_a_ring_for_a_job_that_failed_and_waits_does_not_count(
     assert ids(worker.after(1000).notify()) == [due.id]
 
 
-def test_a_ring_for_a_job_that_runs_does_not_count_once_it_is_due_again(
+def test_a_notification_for_a_job_that_runs_does_not_count_once_it_is_due_again(
     worker: Worker, session: StoredSession
 ) -> None:
     claim = worker.take(session.enqueue())
@@ -102,7 +104,7 @@ def test_a_ring_for_a_job_that_runs_does_not_count_once_it_is_due_again(
     assert ids(worker.notify()) == [claim.job_id]
 
 
-def test_neither_running_nor_closed_nor_waiting_jobs_are_rung_for(
+def test_neither_running_nor_closed_nor_waiting_jobs_are_notified(
     database: Database, worker: Worker
 ) -> None:
     running, done, dead, waiting = make_many(database, 4)
@@ -146,7 +148,7 @@ def test_no_more_are_given_than_asked_for(database: Database, worker: Worker) ->
     assert sorted(job for page in pages for job in page) == due
 
 
-def test_four_reconcilers_at_once_ring_once_for_each_job(
+def test_four_reconcilers_at_once_notify_once_of_each_job(
     database: Database, worker: Worker
 ) -> None:
     due = ids(make_many(database, 40))
@@ -173,7 +175,7 @@ def test_a_job_that_somebody_claims_right_now_is_not_waited_for(
     assert ids(worker.notify()) == [one.id]
 
 
-def test_a_session_is_rung_for_what_is_due_in_it(database: Database, worker: Worker) -> None:
+def test_a_session_is_notified_of_what_is_due_in_it(database: Database, worker: Worker) -> None:
     session, other = (StoredSession.create(database, name) for name in ("one", "other"))
     other.enqueue()
     assert worker.due_in(session.key) == []

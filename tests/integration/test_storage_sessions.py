@@ -199,7 +199,7 @@ def test_the_revision_grows_where_model_or_window_change(
     assert now == session.record()
 
 
-def test_a_session_that_does_not_exist_is_told_apart(database: Database) -> None:
+def test_a_session_that_does_not_exist_is_its_own_error(database: Database) -> None:
     with database.write() as connection:
         counted = sessions.count_appended(
             connection, database, 404, rows=1, tokens=1, closes_turn=True

@@ -1,4 +1,4 @@
-"""SQLite: many processes share one file, and nobody is told that it is locked."""
+"""SQLite: many processes share one file, and none gets the error that it is locked."""
 
 from __future__ import annotations
 

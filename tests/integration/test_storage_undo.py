@@ -105,9 +105,9 @@ def test_an_undo_says_what_it_took_back(session: StoredSession) -> None:
     more = exchange(session, 1)
     second = session.absorb(more, "both")
     third = session.defrag("b")
-    told = [session.undo() for _ in range(4)]
+    results = [session.undo() for _ in range(4)]
     assert [
-        undone and (undone.summary_id, undone.kind, undone.rows_restored) for undone in told
+        undone and (undone.summary_id, undone.kind, undone.rows_restored) for undone in results
     ] == [
         (third, SummaryKind.DEFRAG, 0),
         (second, SummaryKind.MICRO, len(more) + 1),

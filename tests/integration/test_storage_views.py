@@ -48,15 +48,15 @@ def assert_alike(connection: Connection, key: int, read: View, cursor: int) -> N
     assert read.newest_request() == messages.newest_request(connection, key)
 
 
-@given(told=transcripts(max_turns=4))
+@given(transcript=transcripts(max_turns=4))
 @examples(30, any_health=True)
 @pytest.mark.parametrize("passes", [0, 2])
 def test_a_view_answers_as_the_database_does(
-    database: Database, passes: int, told: Transcript
+    database: Database, passes: int, transcript: Transcript
 ) -> None:
     session = StoredSession.create(database, uuid4().hex)
-    session.append(told.messages, origins=told.origins)
-    choice = random.Random(len(told.messages))
+    session.append(transcript.messages, origins=transcript.origins)
+    choice = random.Random(len(transcript.messages))
     for number in range(passes):
         rows = [row for row in session.view() if not is_kept_by_micro(row)]
         if rows:

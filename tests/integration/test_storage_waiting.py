@@ -1,4 +1,4 @@
-"""What somebody sees who waits for a job: how it stands, and its tries since then."""
+"""What a waiting caller sees of a job: its state, and its tries since then."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ def test_tries_of_a_job_since_a_number_come_oldest_first(
 def test_a_job_stands_due_later_running_and_closed(
     session: StoredSession, database: Database
 ) -> None:
-    def standing(connection: Connection) -> job_records.JobOverview:
+    def overview(connection: Connection) -> job_records.JobOverview:
         found = job_records.standing(connection, database, job.id)
         assert found is not None
         return found
 
     job = session.enqueue(JobKind.BATCH, delay_ms=60_000)
     with database.read() as connection:
-        waiting = standing(connection)
+        waiting = overview(connection)
         assert (waiting.state, waiting.is_open) == (JobState.DUE, True)
         assert 55_000 < waiting.left_ms <= 60_000
         then = job_records.standing(connection, later(database, 61_000), job.id)
@@ -89,10 +89,10 @@ def test_a_job_stands_due_later_running_and_closed(
         )
     assert claim is not None
     with database.write() as connection:
-        assert standing(connection).state is JobState.RUNNING
+        assert overview(connection).state is JobState.RUNNING
         jobs.release(
             connection, database, claim, delay_ms=5000, reason="timeout", ended=Ended.CRASHED
         )
-        assert standing(connection).reason == "timeout"
+        assert overview(connection).reason == "timeout"
     with database.read() as connection:
         assert job_records.standing(connection, database, job.id + 1) is None

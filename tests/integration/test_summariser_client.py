@@ -285,7 +285,7 @@ def test_thinking_aloud_does_not_count_as_size(
     ],
     ids=brief,
 )
-def test_the_wait_that_the_endpoint_asks_for_is_told(
+def test_the_wait_that_the_endpoint_asks_for_is_reported(
     server: ModelServer, summariser: OpenAISummariser, behaviour: Behaviour, expected: float | None
 ) -> None:
     server.always(behaviour)

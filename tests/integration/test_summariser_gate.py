@@ -43,7 +43,7 @@ from workers.summariser.gate import SharedGate
 Result = TypeVar("Result")
 
 ATTEMPTS = 3
-"""What one job spends on a summary, ENGINE.md §10."""
+"""What one job spends on a summary."""
 THREADS = 8
 AFTER_PAUSE_MS = FIRST_OPEN_MS + 1
 
@@ -341,10 +341,10 @@ def test_every_failure_leads_to_the_next_model_and_the_log_names_who_failed(
     with worker(database, chain(first, second)) as summariser:
         reply = answer(summariser)
     assert (reply.model, reply.requests) == ("model-2", 2)
-    told = [r.getMessage() for r in caplog.records if r.name == "workers.summariser.chain"]
-    assert len(told) == 1
+    logged = [r.getMessage() for r in caplog.records if r.name == "workers.summariser.chain"]
+    assert len(logged) == 1
     named = f'endpoint="model-1 at 127.0.0.1:{first.port}" error_class={error_class}'
-    assert told[0].startswith(f"model.failed {named}")
+    assert logged[0].startswith(f"model.failed {named}")
 
 
 def test_while_the_first_model_is_down_the_second_one_answers_alone(

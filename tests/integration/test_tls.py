@@ -67,7 +67,7 @@ def notifications(url: str) -> int:
     return 1
 
 
-def test_rings_go_over_tls(certificates: Certificates, redis_url: str) -> None:
+def test_notifications_go_over_tls(certificates: Certificates, redis_url: str) -> None:
     with TlsProxy(place(redis_url), certificates, postgresql=False) as proxy:
         query = f"ssl_ca_certs={certificates.authority}"
         url = secured(redis_url, proxy.port, "localhost", query, "rediss")

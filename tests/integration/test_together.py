@@ -34,7 +34,7 @@ def play(database_url: str) -> Iterator[Play]:
 
 
 def talk(play: Play, number: int) -> list[int]:
-    """Finish a turn in each of that many new sessions; gives the turn jobs, rung for."""
+    """Finish a turn in each of that many new sessions; return the turn jobs, notified."""
     for _ in range(number):
         session = play.gateway.open_session(context_window=128_000)
         play.gateway.finalize_turn(session, [user("hello"), assistant("good day")])
@@ -82,7 +82,7 @@ def fail() -> None:
     raise ValueError
 
 
-def test_each_is_decided_about_once_and_its_own_ring_comes_to_nothing(play: Play) -> None:
+def test_each_is_decided_about_once_and_its_own_notification_finds_nothing(play: Play) -> None:
     notifications = talk(play, TOGETHER + 4)
     assert worked(play.context, notifications[0]).together == TOGETHER
     assert states(play) == ["done"] * TOGETHER + ["due"] * 4
@@ -114,7 +114,7 @@ def test_many_cost_little_more_than_one(play: Play) -> None:
     assert many.statements <= one.statements + reads
 
 
-def test_what_becomes_due_in_each_is_rung_for(play: Play) -> None:
+def test_what_becomes_due_in_each_is_notified(play: Play) -> None:
     talks: list[Session] = []
     for _ in range(3):
         session = play.gateway.open_session(context_window=8_000)
@@ -251,7 +251,7 @@ def test_each_sessions_own_cursor_says_which_of_its_reports_are_unread(play: Pla
         assert found[keys[1]] == events.newest_report(connection, keys[1], after=0)
 
 
-def test_a_thread_that_is_rung_for_meanwhile_finds_its_job_taken_along(play: Play) -> None:
+def test_a_thread_that_is_notified_meanwhile_finds_its_job_taken_along(play: Play) -> None:
     notifications = talk(play, 3)
     found: list[object] = []
     other = Thread(target=lambda: found.append(work_next(play.context, notifications[2])))

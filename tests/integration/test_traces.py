@@ -121,8 +121,8 @@ def test_a_turn_is_one_trace_from_the_gateway_to_the_commit(
         "AFTERTURN_CONFIG": str(config),
         "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url,
     }
-    told = processes.python("-c", GATEWAY, env=env)
-    assert told.wait() == 0, told.output
+    gateway = processes.python("-c", GATEWAY, env=env)
+    assert gateway.wait() == 0, gateway.output
     worker = processes.python(
         "-c", UP, "up", "--log-level", "info", "--log-format", "json", env=env
     )
@@ -184,7 +184,7 @@ with traces(os.environ, service="x"):
     assert b"KeyError" in collector.raw[0]
 
 
-def test_nobody_traces_unless_told_to(processes: Processes, sqlite_url: str) -> None:
+def test_no_process_traces_unless_asked_to(processes: Processes, sqlite_url: str) -> None:
     program = """
 import sys
 from producers import Gateway
@@ -202,7 +202,7 @@ assert "opentelemetry.sdk" not in sys.modules
     assert re.fullmatch(r'\{"event": "[0-9a-f]{32}"\}', correlation)
 
 
-def test_without_opentelemetry_everything_works_and_who_asks_for_traces_is_told(
+def test_without_opentelemetry_everything_works_and_asking_for_traces_is_answered(
     processes: Processes, sqlite_url: str
 ) -> None:
     hidden = "import sys; sys.modules['opentelemetry'] = None\n"

@@ -1,4 +1,4 @@
-"""What a turn makes due: reports, sizes, guards and who else compacts decide, once each."""
+"""What a turn enqueues: reports, sizes, guards and who else compacts decide, once each."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ class TestHygiene:
 
 
 class TestGuards:
-    def test_of_a_cooldown_hold_batch_and_micro_until_the_summariser_changes(
+    def test_of_a_cooldown_suppress_batch_and_micro_until_the_summariser_changes(
         self, database: Database
     ) -> None:
         with playing(url_of(database), **SMALL) as play:
@@ -243,7 +243,9 @@ class TestGuards:
             case.say(prompt_tokens=150_000)
             assert case.decide() == {"batch": "after_response"}
 
-    def test_never_hold_the_count_valve_which_raises_what_waits(self, database: Database) -> None:
+    def test_never_suppress_the_count_valve_which_raises_what_waits(
+        self, database: Database
+    ) -> None:
         url = url_of(database)
         with playing(url) as play:
             case = Case(play)
@@ -272,7 +274,7 @@ class TestGuards:
             case.say(prompt_tokens=150_000)
             assert case.decide() == {"batch": "after_response"}
 
-    def test_hold_batch_back_and_micro_goes_on(self, database: Database) -> None:
+    def test_suppress_batch_and_micro_goes_on(self, database: Database) -> None:
         with playing(url_of(database), **SMALL) as play:
             case = Case(play)
             case.put(GuardName.POOR_PASSES, count=2, hold_ms=60_000)
@@ -285,7 +287,7 @@ class TestGuards:
             case.say(12, prompt_tokens=150_000)
             assert case.decide() == {"batch": "after_response"}
 
-    def test_of_an_undo_hold_until_the_next_turn_is_closed(self, database: Database) -> None:
+    def test_of_an_undo_suppress_until_the_next_turn_is_closed(self, database: Database) -> None:
         with playing(url_of(database), **SMALL) as play:
             case = Case(play)
             case.say(12)
@@ -369,9 +371,9 @@ class TestSessionsThatOthersCompact:
                 assert case.decide() == {}
             case.say(prompt_tokens=2_001)
             assert case.decide() == {}
-            (told,) = case.signals()
-            assert told.kind is SignalKind.COMPACT_THREAD
-            assert (told.session_id, told.facts["prompt_tokens"]) == ("s", 2_000)
+            (signal,) = case.signals()
+            assert signal.kind is SignalKind.COMPACT_THREAD
+            assert (signal.session_id, signal.facts["prompt_tokens"]) == ("s", 2_000)
             case.say()
             assert (case.decide(), len(case.signals())) == ({}, 1)
             case.say(prompt_tokens=2_002)

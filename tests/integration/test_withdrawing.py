@@ -53,11 +53,11 @@ def test_a_placeholder_keeps_its_turn_to_be_replaced(database: Database) -> None
         server.always(Status(401))
         place.ask(Trigger.MANUAL)
         place.work()
-        healing = place.job()
-        assert healing is not None
-        assert healing.trigger == Trigger.REPLACE_PLACEHOLDER
+        replacement = place.job()
+        assert replacement is not None
+        assert replacement.trigger == Trigger.REPLACE_PLACEHOLDER
         job = place.ask(Trigger.MANUAL)
-        assert job.id == healing.id
+        assert job.id == replacement.id
         assert withdraw(database, place.session.key, job.id)
         waiting = place.job()
         assert waiting is not None

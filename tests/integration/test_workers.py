@@ -77,7 +77,7 @@ class Host:
 
 
 def end(beat: Child, *workers: Child) -> None:
-    """Stop them; workers have to end well. Beat may stumble over its own file when it is told to
+    """Stop them; workers have to end well. Beat may stumble over its own file when it is asked to
     stop in the middle of a tick."""
     for child in (beat, *workers):
         child.terminate()
@@ -153,8 +153,8 @@ def test_two_workers_come_to_what_one_sequential_run_comes_to(
         for place in range(SESSIONS):
             session = play.gateway.open_session(f"s{place}")
             assert state_of(play, session) == sequential[session.id]
-            told = [row.message for row in play.everything(session) if row.message is not None]
-            assert [json.dumps(m) for m in told] == [json.dumps(m) for m in said]
+            stored = [row.message for row in play.everything(session) if row.message is not None]
+            assert [json.dumps(m) for m in stored] == [json.dumps(m) for m in said]
             assert len(micro_markers(play.view(session))) == 1
             check_attempts(database, session)
         assert len(sequential["s0"]["covered"]) > TURNS // SESSIONS
@@ -163,14 +163,14 @@ def test_two_workers_come_to_what_one_sequential_run_comes_to(
         assert rows_of(database, "SELECT count(*) FROM answers") == [(0,)]
         changes = read_log(database)
         check_one_at_a_time(changes)
-        holders = {line for worker in workers for line in worker.output.splitlines()}
-        assert any("micro.absorb" in line for line in holders)
+        runs = {line for worker in workers for line in worker.output.splitlines()}
+        assert any("micro.absorb" in line for line in runs)
         for worker in workers:
             assert "succeeded" in worker.output, "one of the workers had nothing to do"
 
 
 def check_attempts(database: Database, session: Session) -> None:
-    """The passes of a session followed each other without a gap and without a repetition."""
+    """Check that the passes of a session followed each other without a gap or a repetition."""
     tries = rows_of(
         database,
         "SELECT outcome, passes, cursor, tokens_before, tokens_after FROM attempts "
@@ -184,7 +184,7 @@ def check_attempts(database: Database, session: Session) -> None:
     assert {one[0] for one in tries} <= {"absorbed", "defragmented", "nothing_due"}
 
 
-def test_a_row_that_nobody_rang_for_is_found_by_the_schedule(
+def test_a_row_without_a_notification_is_found_by_the_schedule(
     sqlite_url: str, redis_url: str, processes: Processes, tmp_path: Path
 ) -> None:
     host = Host(processes, tmp_path, sqlite_url, redis_url, schedule={"reconcile_seconds": 1.0})
@@ -259,7 +259,7 @@ def test_sigterm_waits_for_the_models_answer_commits_it_and_gives_the_rest_back(
         micro, *turns = rows_of(database, open_jobs)
         assert micro == ("micro", "due", 0)
         assert turns in ([], [("turn", "due", 0)])
-        # The next worker goes on where it ended, at the first ring.
+        # The next worker goes on where it ended, at the first notification.
         another = host.start_worker("two")
         another.wait_for("READY")
         say_turns(gateway, gateway.open_session("s"), 16, 1)

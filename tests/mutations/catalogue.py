@@ -31,8 +31,8 @@ MUTATIONS = (
     ),
     Mutation(
         "a commit does not look at the session's revision",
-        "if revision is not None and session.revision != revision:",
-        "if revision is not None and session.revision < revision:",
+        "if revision is not None and before.revision != revision:",
+        "if revision is not None and before.revision < revision:",
     ),
     Mutation(
         "a lease that has ended is renewed",
@@ -96,7 +96,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a retried turn with other messages is taken for a repetition",
-        "if stored.digest != told.draft.digest:",
+        "if stored.digest != write.draft.digest:",
         "if not stored.digest:",
     ),
     Mutation(

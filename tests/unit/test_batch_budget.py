@@ -1,4 +1,4 @@
-"""How large a batch summary is to become (ENGINE.md §§6.2, 6.5)."""
+"""How large a batch summary is to become."""
 
 from __future__ import annotations
 

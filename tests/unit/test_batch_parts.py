@@ -1,4 +1,4 @@
-"""Dividing what does not fit into one request (ENGINE.md §6.8)."""
+"""Dividing what does not fit into one request."""
 
 from __future__ import annotations
 

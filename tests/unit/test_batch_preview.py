@@ -108,7 +108,7 @@ def test_occupancy_counts_as_the_provider_does_once_it_has_reported() -> None:
 def test_markers_that_leave_are_named_and_their_tokens_count() -> None:
     rows = rows_of(DESK)
     batch = marker_row(Kind.BATCH, 5, "What was before. " * 50)
-    micro = marker_row(Kind.MICRO, 9, "What was folded. " * 50, summary_id=2)
+    micro = marker_row(Kind.MICRO, 9, "What was absorbed. " * 50, summary_id=2)
     view = [*rows[:4], batch, *rows[6:10], micro, *rows[10:]]
     plan = planned(view)
     seen = preview(plan, asked(plan.span.messages, 160_000))

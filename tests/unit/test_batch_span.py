@@ -1,4 +1,4 @@
-"""What a pass takes out of the live view, for each trigger and wish (ENGINE.md §§5, 9)."""
+"""What a pass takes out of the live view, for each trigger and option."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from workers.conversation.transcript import is_system, tool_groups
 from workers.policy.triggers import RULES, Trigger
 
 SMALL = RegionRules(protect_first_n=3, protect_last_n=8, min_tail_user_messages=1, tail_budget=800)
-NO_WISH = CompactionOptions()
+NO_OPTIONS = CompactionOptions()
 ENTERING = {
     Trigger.AFTER_RESPONSE,
     Trigger.PREFLIGHT,
@@ -40,16 +40,16 @@ def desk(turns: int = 16, **last: Any) -> list[Row]:
 
 def taken(
     view: Sequence[Row],
-    wishes: CompactionOptions = NO_WISH,
+    options: CompactionOptions = NO_OPTIONS,
     *,
     trigger: Trigger = Trigger.MANUAL,
     turn_open: bool = False,
 ) -> list[int]:
-    _, span = divide(view, SMALL, RULES[trigger], wishes, turn_open=turn_open)
+    _, span = divide(view, SMALL, RULES[trigger], options, turn_open=turn_open)
     return [row.position for row in span.messages]
 
 
-def test_without_a_wish_the_middle_is_taken() -> None:
+def test_without_options_the_middle_is_taken() -> None:
     assert taken(desk()) == [*range(3, 55)]
 
 
@@ -107,14 +107,14 @@ def test_closed_groups_of_an_open_turn_are_for_some_triggers(trigger: Trigger) -
 def test_a_group_that_was_closed_before_the_marker_is_of_the_open_turn_too() -> None:
     view = desk(4, tools=20)[:-1]
     # A pass has taken groups of the open turn while the first one still waited.
-    marker = marker_row(Kind.BATCH, 30, "told")
+    marker = marker_row(Kind.BATCH, 30, "shown")
     shown = [*view[:3], *view[12:15], marker, *view[31:]]
     assert 13 in taken(shown, trigger=Trigger.PREFLIGHT, turn_open=True)
     assert taken(shown, trigger=Trigger.ENGINE, turn_open=True) == []
 
 
-wishes = st.one_of(
-    st.just(NO_WISH),
+any_options = st.one_of(
+    st.just(NO_OPTIONS),
     st.builds(CompactionOptions, keep_last=st.integers(0, 40)),
     st.builds(CompactionOptions, up_to=st.integers(0, 400)),
     st.builds(CompactionOptions, around=st.integers(0, 400)),
@@ -131,18 +131,22 @@ numbers = st.builds(
 @given(
     view=views(),
     rules=numbers,
-    wish=wishes,
+    options=any_options,
     trigger=st.sampled_from(Trigger),
     turn_open=st.booleans(),
 )
 def test_no_group_is_cut_and_what_is_protected_stays(
-    view: list[Row], rules: RegionRules, wish: CompactionOptions, trigger: Trigger, turn_open: bool
+    view: list[Row],
+    rules: RegionRules,
+    options: CompactionOptions,
+    trigger: Trigger,
+    turn_open: bool,
 ) -> None:
-    regions, span = divide(view, rules, RULES[trigger], wish, turn_open=turn_open)
+    regions, span = divide(view, rules, RULES[trigger], options, turn_open=turn_open)
     gone = indexes(view, span)
     assert gone <= set(regions.middle)
     check_protected(view, rules, regions, gone)
-    # One marker is left where any row goes, and it tells of all those before it.
+    # One marker is left where any row goes, and it covers all those before it.
     if span.messages:
         assert {i for i, row in enumerate(view) if row.kind.is_marker} <= gone
         first, last = span.messages[0].position, span.messages[-1].position

@@ -1,4 +1,4 @@
-"""The schedule sends maintenance, and clocks that differ do not silence it."""
+"""The schedule sends maintenance, and clocks that differ do not stop it."""
 
 from __future__ import annotations
 

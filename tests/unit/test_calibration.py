@@ -156,7 +156,7 @@ def test_one_wrong_report_hardly_moves_what_was_learned(times: float, view: int)
     assert farthest_off(misled, 20_000, 1.2) < 0.03
 
 
-def test_a_tiny_view_tells_the_additive_part_and_leaves_the_ratio_alone() -> None:
+def test_a_tiny_view_sets_the_additive_part_and_leaves_the_ratio_alone() -> None:
     learned = taught(20_000, 1.2, Random(3))
     for view in (0, 1, 7, 60):
         learned = learned.updated(view, 20_000, window=WINDOW)
@@ -213,10 +213,10 @@ reports = st.lists(
 
 @given(reports, st.integers(2, 10**9))
 def test_whatever_is_reported_both_parts_stay_within_their_limits(
-    told: list[tuple[int, int]], window: int
+    reports: list[tuple[int, int]], window: int
 ) -> None:
     learned = Calibration()
-    for view, counted in told:
+    for view, counted in reports:
         learned = learned.updated(view, counted, window=window)
         assert LEAST_RATIO <= learned.ratio <= MOST_RATIO
         assert 0 <= learned.additive <= window

@@ -1,4 +1,4 @@
-"""What stands around a compaction by hand: waiting, giving up, judging what came of it."""
+"""A compaction by hand: waiting, giving up, judging the result."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def attempt(outcome: str, before: int = 9_000, after: int = 9_000, **facts: Any)
     return AttemptRecord(**{**values, **facts})
 
 
-def came(*tries: AttemptRecord, **facts: Any) -> Result:
+def result_of(*tries: AttemptRecord, **facts: Any) -> Result:
     return Result(session_record(), tries, **facts)
 
 
@@ -81,13 +81,13 @@ def test_a_question_is_given_up_once_the_person_has() -> None:
         summariser.summarise(REQUEST, lambda: False)
 
 
-@pytest.mark.parametrize(("requests", "told"), [(1, 1), (3, 3)])
-def test_steps_count_the_requests_where_there_are_several(requests: int, told: int) -> None:
+@pytest.mark.parametrize(("requests", "count"), [(1, 1), (3, 3)])
+def test_steps_count_the_requests_where_there_are_several(requests: int, count: int) -> None:
     seen = Seen()
     steps = PassSteps(seen, model="small", requests=requests)
     for point in ("claimed", "planned", "replied", "replied", "answered"):
         steps(point)
-    assert len(seen.steps) == told
+    assert len(seen.steps) == count
     assert ("2 of about 3 requests" in seen.steps[-1]) == (requests == 3)
 
 
@@ -104,7 +104,7 @@ def test_steps_count_the_requests_where_there_are_several(requests: int, told: i
 def test_a_session_is_stuck_when_a_whole_pass_left_it_over_its_threshold(
     before: int, after: int, whole: bool, stuck: bool
 ) -> None:
-    result = came(attempt("compacted", before, after), whole=whole)
+    result = result_of(attempt("compacted", before, after), whole=whole)
     assert result.stuck == stuck
     assert document(RESULT, result)["stuck"] == stuck
 
@@ -126,6 +126,6 @@ def test_only_a_summary_or_nothing_to_do_is_a_good_end(
     tries: list[str], good: bool, changed: bool, error: str | None
 ) -> None:
     made = [attempt(one, error_class="empty" if one == "failed" else None) for one in tries]
-    result = came(*made)
+    result = result_of(*made)
     assert (result.good, result.changed, result.error_class) == (good, changed, error)
     assert document(RESULT, result)["outcome"] == (tries[-1] if tries else None)

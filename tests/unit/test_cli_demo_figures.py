@@ -111,7 +111,7 @@ def test_a_job_that_is_left_fails_the_verdict() -> None:
     assert not replace(figures(), open_jobs=1).good
 
 
-def test_it_is_told_when_the_view_would_have_been_full_without_compaction() -> None:
+def test_it_is_shown_when_the_view_would_have_been_full_without_compaction() -> None:
     assert figures().unmanaged_over_at == 10
     assert figures(MEASURES[:9]).unmanaged_over_at is None
 
@@ -161,7 +161,7 @@ def test_flatness_of_a_handful_of_turns_is_not_judged(turns: int, flat: bool | N
     assert judged.flat is flat
 
 
-def test_growth_is_told_as_a_share_of_the_threshold() -> None:
+def test_growth_is_reported_as_a_share_of_the_threshold() -> None:
     lines = [line for line in printed(figures()).splitlines() if "grown" in line]
     assert len(lines) == 2
     assert all("of the threshold" in line for line in lines)

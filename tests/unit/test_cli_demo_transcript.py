@@ -61,7 +61,7 @@ def test_a_session_is_chosen_by_its_id() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "expected"),
     [
         (b"", "holds no conversation"),
         (b"\xff\xfe\x00", "no UTF-8 text"),
@@ -74,8 +74,10 @@ def test_a_session_is_chosen_by_its_id() -> None:
         (b'[{"role": "tool", "content": "x"}]', r"messages\[0\]\.tool_call_id"),
     ],
 )
-def test_other_files_are_refused_with_the_place_that_is_wrong(content: bytes, told: str) -> None:
-    with pytest.raises(TranscriptError, match=told) as caught:
+def test_other_files_are_refused_with_the_place_that_is_wrong(
+    content: bytes, expected: str
+) -> None:
+    with pytest.raises(TranscriptError, match=expected) as caught:
         parse_transcript(content, "some.json")
     assert str(caught.value).startswith("some.json")
 
@@ -92,9 +94,9 @@ def test_the_shipped_conversation_is_long_real_and_ends_with_a_turn() -> None:
     assert roles[0] == "system"
     assert roles.count("system") == 1
     assert roles[-1] == "assistant"
-    told = (Path(__file__).parents[2] / "afterturn" / "demo" / "FIXTURE.md").read_text()
-    assert f"{roles.count('user')} turns" in told
-    assert "Copyright (c) 2024 Sierra" in told
+    notice = (Path(__file__).parents[2] / "afterturn" / "demo" / "FIXTURE.md").read_text()
+    assert f"{roles.count('user')} turns" in notice
+    assert "Copyright (c) 2024 Sierra" in notice
 
 
 def test_turns_begin_at_real_user_messages_and_hold_every_message_once() -> None:
@@ -122,7 +124,7 @@ def test_a_conversation_without_a_request_is_one_turn() -> None:
     assert [turn.messages for turn in split_turns([ANSWER, ANSWER])] == [(ANSWER, ANSWER)]
 
 
-def test_some_turns_are_stored_in_pieces_and_some_are_told_twice() -> None:
+def test_some_turns_are_stored_in_pieces_and_some_are_sent_twice() -> None:
     turns = split_turns(shipped_transcript().messages)
     in_pieces = [turn.number for turn in turns if turn.early]
     twice = [turn.number for turn in turns if turn.repeated]

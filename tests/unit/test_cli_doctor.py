@@ -40,7 +40,7 @@ def compressing(**model: Any) -> Settings:
     return Settings.model_validate({"auxiliary": {"compression": model}})
 
 
-def test_a_question_is_waited_for_no_longer_than_told() -> None:
+def test_a_question_is_waited_for_no_longer_than_asked() -> None:
     never = threading.Event()
     with pytest.raises(TimeoutError, match=r"within 0\.05 s"):
         within(0.05, never.wait)
@@ -210,7 +210,7 @@ def test_a_model_that_answers_is_fine_and_its_key_is_never_shown() -> None:
     assert unasked.status is Status.OK
 
 
-def test_models_that_refuse_or_say_nothing_useful_are_told_apart() -> None:
+def test_models_that_refuse_and_models_that_say_nothing_useful_are_distinguished() -> None:
     with ModelServer() as server:
         settings = compressing(base_url=server.base_url, model="small")
 
@@ -252,7 +252,7 @@ def test_packages_of_the_same_name_in_other_distributions_are_found(
     assert "environment of its own" in names.advice
 
 
-def test_this_installation_is_in_order_and_tells_its_versions() -> None:
+def test_this_installation_is_in_order_and_names_its_versions() -> None:
     names, versions = check_packages()
     assert names.status is Status.OK
     assert "celery 5." in versions.detail
@@ -306,8 +306,8 @@ def slow(database: Database | None, model: str) -> list[str]:
 def test_a_model_that_reasons_by_its_name_is_a_warning(database: Database) -> None:
     assert slow(database, "small-instruct") == []
     assert slow(None, "small-instruct") == []
-    [told] = slow(database, "o3-mini")
-    assert "reasons before it answers, as its name tells" in told
+    [finding] = slow(database, "o3-mini")
+    assert "reasons before it answers, as its name tells" in finding
     assert slow(None, "qwen3-30b-thinking") != []
 
 
@@ -317,18 +317,18 @@ def test_a_model_is_slow_when_the_median_of_five_answers_is_above_a_minute(
     answered(database, 60_001, 60_001, 60_001, 1, model="small")
     assert slow(database, "small") == []
     answered(database, 1, model="small")
-    [told] = slow(database, "small")
-    assert "small takes 60.0 s for an answer, the median of its last 5" in told
+    [finding] = slow(database, "small")
+    assert "small takes 60.0 s for an answer, the median of its last 5" in finding
     answered(database, 1, model="small")
     assert slow(database, "small") == []
 
 
-def test_measured_answers_tell_more_than_a_name(database: Database) -> None:
+def test_measured_answers_say_more_than_a_name(database: Database) -> None:
     answered(database, *[2_000] * 5, model="o3-mini")
     assert slow(database, "o3-mini") == []
     answered(database, *[90_000] * 9, model="o3-mini")
-    [told] = slow(database, "o3-mini")
-    assert "and reasons first" in told
+    [finding] = slow(database, "o3-mini")
+    assert "and reasons first" in finding
 
 
 def test_every_model_of_the_chain_is_looked_at() -> None:

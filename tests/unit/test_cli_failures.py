@@ -14,7 +14,7 @@ from workers.settings.base import Problem, SettingsError
 
 
 @pytest.mark.parametrize(
-    ("error", "code", "told"),
+    ("error", "code", "expected"),
     [
         (CommandError("say so", Exit.NOT_FOUND), Exit.NOT_FOUND, "say so"),
         (
@@ -27,10 +27,10 @@ from workers.settings.base import Problem, SettingsError
         (SessionNotFound("s1", "ann"), Exit.NOT_FOUND, "owner 'ann' has no session 's1'"),
     ],
 )
-def test_each_kind_of_error_has_its_code(error: Exception, code: Exit, told: str) -> None:
+def test_each_kind_of_error_has_its_code(error: Exception, code: Exit, expected: str) -> None:
     failure = explain(error)
     assert failure.exit is code
-    assert told in failure.message
+    assert expected in failure.message
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_each_kind_of_error_has_its_code(error: Exception, code: Exit, told: str
         (["BROKER_URL (environment)", "x"], "c.yaml", "2 problems in c.yaml and the environment:"),
     ],
 )
-def test_problems_are_told_with_the_place_that_they_are_in(
+def test_problems_are_reported_with_the_place_that_they_are_in(
     keys: list[str], path: str | None, place: str
 ) -> None:
     problems = tuple(Problem(key, "is wrong") for key in keys)
@@ -51,7 +51,7 @@ def test_problems_are_told_with_the_place_that_they_are_in(
     assert lines == [place, *(f"  {key}: is wrong" for key in keys)]
 
 
-def test_a_database_that_fails_is_told_without_user_and_without_what_gateways_need() -> None:
+def test_a_database_that_fails_is_reported_without_user_and_without_what_gateways_need() -> None:
     with pytest.raises(DatabaseUnavailable) as caught, open_url().read():
         pass
     message = explain(caught.value).message

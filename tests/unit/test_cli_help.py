@@ -19,9 +19,9 @@ def flat(text: str) -> str:
 
 
 def test_help_documents_every_exit_code() -> None:
-    told = flat(invoke("--help").out)
+    shown = flat(invoke("--help").out)
     for code in Exit:
-        assert f"{code.value} {code.meaning}" in told
+        assert f"{code.value} {code.meaning}" in shown
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_every_command_explains_itself(command: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         (["sesions"], "No such command 'sesions'. Did you mean 'sessions'?"),
         (["sessions", "list", "--limit", "many"], "'--limit'"),
@@ -99,15 +99,15 @@ def test_every_command_explains_itself(command: list[str]) -> None:
         (["demo", "--session", "x"], "--transcript"),
     ],
 )
-def test_wrong_use_is_told_in_a_line_or_two(arguments: list[str], told: str) -> None:
+def test_wrong_use_is_reported_in_a_line_or_two(arguments: list[str], expected: str) -> None:
     ended = invoke(*arguments)
     assert ended.code == Exit.USAGE
-    assert told in ended.err
+    assert expected in ended.err
     assert ended.out == ""
     assert len(ended.err.splitlines()) <= 2
 
 
-def test_the_version_is_told() -> None:
+def test_the_version_is_shown() -> None:
     ended = invoke("--version")
     assert (ended.code, ended.err) == (Exit.OK, "")
     assert ended.out.startswith("afterturn ")
@@ -119,14 +119,14 @@ def test_flags_show_no_type(command: list[str]) -> None:
 
 
 def test_names_of_queues_are_whole_in_a_narrow_help(tmp_path: Path) -> None:
-    told = flat(execute("worker", "--help", home=tmp_path, env={"COLUMNS": "80"}).out)
-    assert ", ".join(QUEUES) in told
+    shown = flat(execute("worker", "--help", home=tmp_path, env={"COLUMNS": "80"}).out)
+    assert ", ".join(QUEUES) in shown
 
 
 def test_the_doctor_says_that_it_asks_models_and_how_to_avoid_it() -> None:
-    told = flat(invoke("doctor", "--help").out)
-    assert "one tiny real request" in told
-    assert "--no-ask-model" in told
+    shown = flat(invoke("doctor", "--help").out)
+    assert "one tiny real request" in shown
+    assert "--no-ask-model" in shown
 
 
 def test_a_global_option_behind_the_command_is_sent_to_its_place() -> None:

@@ -34,7 +34,7 @@ FIGURES = {
 CHANGE = "1,335 → 249 messages, 130,516 → 29,152 tokens"
 
 
-def told(kind: SignalKind, **facts: Any) -> str:
+def sentence(kind: SignalKind, **facts: Any) -> str:
     return signal_sentence(Signal(1, "o", "s", kind, False, facts, NOON))
 
 
@@ -114,7 +114,7 @@ def test_a_guard_whose_time_is_over_says_so() -> None:
     assert not GuardRecord(3, None).is_over
 
 
-def test_guards_that_only_remember_something_are_not_among_those_that_hold() -> None:
+def test_guards_that_only_remember_something_suppress_nothing() -> None:
     assert set(GuardName) - set(SUPPRESSING) == {
         GuardName.DEFRAG_MARK,
         GuardName.PASSES_OF_TURN,
@@ -154,16 +154,16 @@ def test_guards_that_only_remember_something_are_not_among_those_that_hold() -> 
         ),
     ],
 )
-def test_signals_are_told_with_their_figures(
+def test_signals_are_reported_with_their_figures(
     kind: SignalKind, facts: dict[str, Any], says: str
 ) -> None:
-    assert told(kind, **facts) == says
+    assert sentence(kind, **facts) == says
 
 
 @pytest.mark.parametrize("kind", SignalKind)
-def test_a_signal_whose_facts_are_missing_is_told_all_the_same(kind: SignalKind) -> None:
-    assert told(kind)
-    assert "None" not in told(kind)
+def test_a_signal_whose_facts_are_missing_is_reported_all_the_same(kind: SignalKind) -> None:
+    assert sentence(kind)
+    assert "None" not in sentence(kind)
 
 
 @pytest.mark.parametrize(

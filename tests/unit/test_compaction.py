@@ -1,4 +1,4 @@
-"""What came of a request, in figures and in words."""
+"""The result of a request, in figures and in words."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_two_passes_in_a_row_count_from_the_first_to_the_last() -> None:
     assert (both.tokens_before, both.tokens_after, both.passes) == (9000, 3000, 2)
 
 
-def test_a_request_that_came_to_nothing_does_not_take_from_what_was_done() -> None:
+def test_a_request_without_a_result_does_not_take_from_what_was_done() -> None:
     hold = Suppression("cooldown after a failure", GuardName.COOLDOWN, 5000)
     nothing = replace(
         NOW,

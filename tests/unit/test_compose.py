@@ -27,7 +27,7 @@ WORKERS = {name: one for name, one in OURS.items() if "--queues" in one["command
 DOCKERFILE = (PROJECT / "Dockerfile").read_text().splitlines()
 
 MODEL_CALL_SECONDS = 660
-"""A job's deadline with one model: ceiling 600 s and 60 s more (ENGINE.md §10)."""
+"""A job's deadline with one model: ceiling 600 s and 60 s more."""
 
 CALL = "import sys; from afterturn.cli import main; sys.argv[0] = 'afterturn'; main()"
 
@@ -62,7 +62,7 @@ def option(service: Service, name: str) -> str:
     return words(service)[words(service).index(name) + 1]
 
 
-def test_the_file_holds_what_the_specification_knows() -> None:
+def test_the_file_lists_every_setting() -> None:
     assert {key for key in COMPOSE if not key.startswith("x-")} == {
         "name", "services", "configs", "secrets", "volumes",
     }  # fmt: skip
@@ -125,7 +125,7 @@ def test_the_program_of_a_service_is_one_that_the_image_has(name: str) -> None:
     assert words(OURS[name])[0] in {*project["scripts"], *installed}
 
 
-def test_celery_knows_what_beat_is_told() -> None:
+def test_celery_finds_the_broker_that_beat_is_given() -> None:
     program, app_option, app, command, *arguments = words(SERVICES["beat"])
     assert (program, app_option, app, command) == ("celery", "-A", "schedules.app", "beat")
     known = celery_command.get_command(Context(celery_command), command)
@@ -137,7 +137,7 @@ def test_celery_knows_what_beat_is_told() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(OURS) - {"beat"}))
-def test_afterturn_knows_what_it_is_told(name: str, processes: Processes) -> None:
+def test_afterturn_finds_the_broker_that_it_is_given(name: str, processes: Processes) -> None:
     program, *arguments = words(OURS[name])
     assert program == "afterturn"
     helped = processes.python("-c", CALL, *arguments, "--help")
@@ -224,9 +224,9 @@ def test_only_workers_are_given_the_keys_of_models() -> None:
 
 
 def test_only_pages_are_given_the_password_of_pages() -> None:
-    holders = {name for name, one in SERVICES.items() if "web_people" in one["secrets"]}
-    assert holders == {"flower", "metrics"}
-    for name in holders:
+    services = {name for name, one in SERVICES.items() if "web_people" in one["secrets"]}
+    assert services == {"flower", "metrics"}
+    for name in services:
         assert option(SERVICES[name], "--credentials") == "/run/secrets/web_people"
 
 

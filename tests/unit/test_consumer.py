@@ -11,12 +11,12 @@ from tasks.application import make_app
 from tasks.lifecycle import Consumer, outliving
 
 
-def _no_workshop() -> Any:
+def _no_context() -> Any:
     raise AssertionError("no job runs here")
 
 
 def test_a_worker_consumes_by_it() -> None:
-    app = make_app("redis://localhost:1/0", _no_workshop)
+    app = make_app("redis://localhost:1/0", _no_context)
     assert app.conf.worker_consumer == "tasks.lifecycle:Consumer"
     assert issubclass(app.subclass_with_self(app.conf.worker_consumer, keep_reduce=True), Consumer)
 
@@ -30,7 +30,7 @@ def test_a_lost_connection_that_cannot_be_closed_is_let_go(
         raise AttributeError("'NoneType' object has no attribute 'hostname'")
 
     consumer = Consumer.__new__(Consumer)
-    consumer.app = make_app(None, _no_workshop)
+    consumer.app = make_app(None, _no_context)
     consumer.connection = Connection("memory://localhost")
     with monkeypatch.context() as broken:
         broken.setattr(Connection, "close", close)

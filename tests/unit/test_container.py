@@ -54,7 +54,7 @@ def test_the_process_becomes_the_command(processes: Processes, tmp_path: Path) -
     assert shown.output == f"sk-2 {shown.pid}\n"
 
 
-def test_a_secret_that_is_not_there_is_told_by_its_file(processes: Processes) -> None:
+def test_a_secret_that_is_not_there_is_named_by_its_file(processes: Processes) -> None:
     failed = processes.python(
         "-m", "afterturn.container", "true", env={"OPENAI_API_KEY_FILE": "/none-such"}
     )

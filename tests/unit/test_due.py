@@ -1,4 +1,4 @@
-"""What a session's size makes due, at the last number that does not and the first that does."""
+"""What a session's size enqueues, at the last number that does not and the first that does."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_the_strongest_of_several_triggers_wins() -> None:
     assert batch_due(crowded, under()) is Trigger.HYGIENE_COUNT
 
 
-def test_of_triggers_that_are_held_back_the_next_one_is_taken() -> None:
+def test_of_suppressed_triggers_the_next_one_is_taken() -> None:
     over = load(190_000, live_tokens=190_000)
     assert batch_due(over, under(COOLS)) is None
     assert batch_due(over, under(POOR)) is Trigger.HYGIENE_TOKENS

@@ -1,4 +1,4 @@
-"""Which exchanges a micro pass takes (ENGINE.md §7)."""
+"""Which exchanges a micro pass takes."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def after(
     )
 
 
-def heal(
+def replace_placeholder(
     error_class: ErrorClass, *, tries: int = 0, retry_after: float | None = None, seed: int = 7
 ) -> AskAgain:
     return failures.retry_replacement(
@@ -112,7 +112,7 @@ def test_the_count_valve_gives_up_at_the_first_failure(error_class: ErrorClass) 
 
 
 @pytest.mark.parametrize("trigger", BYPASSING)
-def test_an_open_breaker_is_a_failed_attempt_for_whoever_cannot_wait(trigger: Trigger) -> None:
+def test_an_open_breaker_is_a_failed_attempt_for_a_pass_that_cannot_wait(trigger: Trigger) -> None:
     assert after(ErrorClass.BREAKER_OPEN, trigger, retry_after=30.0) == GiveUp()
 
 
@@ -134,7 +134,7 @@ def test_everybody_but_the_count_valve_waits_for_the_next_minute(trigger: Trigge
 @pytest.mark.parametrize("error_class", NOT_ASKED)
 def test_a_wait_that_nobody_names_is_short(error_class: ErrorClass) -> None:
     assert after(error_class) == AskAgain(2_000, counts=False)
-    assert heal(error_class) == AskAgain(2_000, counts=False)
+    assert replace_placeholder(error_class) == AskAgain(2_000, counts=False)
 
 
 @given(
@@ -142,18 +142,20 @@ def test_a_wait_that_nobody_names_is_short(error_class: ErrorClass) -> None:
     seed=st.integers(),
     error_class=st.sampled_from([*RETRYABLE, *PERMANENT, OVERFLOW]),
 )
-def test_a_placeholder_is_tried_to_heal_for_ever_and_ever_more_rarely(
+def test_replacing_a_placeholder_is_tried_for_ever_and_ever_more_rarely(
     tries: int, seed: int, error_class: ErrorClass
 ) -> None:
-    step = heal(error_class, tries=tries, seed=seed)
+    step = replace_placeholder(error_class, tries=tries, seed=seed)
     longest = 600_000 if error_class.blames_endpoint else 86_400_000
     assert step.counts
     assert 0 <= step.delay_ms <= min(longest, 30_000 * 2 ** min(tries, 30))
 
 
-def test_healing_honours_what_the_endpoint_asks_for() -> None:
-    assert heal(ErrorClass.RATE_LIMITED, retry_after=400.0).delay_ms == 400_000
-    assert heal(ErrorClass.BREAKER_OPEN, retry_after=90.0) == AskAgain(90_000, counts=False)
+def test_replacement_honours_what_the_endpoint_asks_for() -> None:
+    assert replace_placeholder(ErrorClass.RATE_LIMITED, retry_after=400.0).delay_ms == 400_000
+    assert replace_placeholder(ErrorClass.BREAKER_OPEN, retry_after=90.0) == AskAgain(
+        90_000, counts=False
+    )
 
 
 def test_hygiene_has_a_cooldown_of_its_own() -> None:
@@ -167,7 +169,7 @@ def test_hygiene_has_a_cooldown_of_its_own() -> None:
     assert failures.cooldown_ms(RULES[Trigger.HYGIENE_COUNT], other) == 0
 
 
-def test_a_placeholder_stands_in_unless_failures_abort_and_for_the_count_valve_always() -> None:
+def test_a_placeholder_is_used_unless_failures_abort_and_for_the_count_valve_always() -> None:
     kind, strict = CompressionSettings(), CompressionSettings(abort_on_summary_failure=True)
     assert {one for one in Trigger if not failures.uses_placeholder(RULES[one], kind)} == {
         Trigger.RECOMPACT

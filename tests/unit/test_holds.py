@@ -1,4 +1,4 @@
-"""What holds a pass back, by trigger and guard, up to the last number that does."""
+"""What suppresses a pass, by trigger and guard, up to the last number that does."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def guard_of(trigger: Trigger, guards: dict[GuardName, GuardRecord], **more: Any
 
 
 @pytest.mark.parametrize("trigger", list(Trigger))
-def test_without_guards_nothing_is_held_back(trigger: Trigger) -> None:
+def test_without_guards_nothing_is_suppressed(trigger: Trigger) -> None:
     assert hold(trigger) is None
 
 
@@ -96,7 +96,7 @@ def test_what_bypasses_the_guards_bypasses_all_of_them(trigger: Trigger) -> None
         (GuardName.NOT_SMALLER, {Trigger.REPLACE_PLACEHOLDER}),
     ],
 )
-def test_each_guard_holds_the_triggers_that_the_specification_lists(
+def test_each_guard_suppresses_the_triggers_of_the_table(
     guard: GuardName, passing: set[Trigger]
 ) -> None:
     for trigger in GUARDED:
@@ -105,14 +105,14 @@ def test_each_guard_holds_the_triggers_that_the_specification_lists(
 
 
 @pytest.mark.parametrize(("turns", "held"), [(9, False), (10, True), (11, False)])
-def test_an_undo_holds_until_one_more_turn_is_closed(turns: int, held: bool) -> None:
+def test_an_undo_suppresses_until_one_more_turn_is_closed(turns: int, held: bool) -> None:
     session = session_record(turns=turns)
     guards = {GuardName.UNDONE: UNDONE}
     assert (hold(Trigger.AFTER_RESPONSE, guards, session=session) is not None) is held
 
 
 @pytest.mark.parametrize(("left_ms", "held"), [(0, False), (1, True), (600_000, True)])
-def test_a_cooldown_holds_until_its_last_millisecond(left_ms: int, held: bool) -> None:
+def test_a_cooldown_suppresses_until_its_last_millisecond(left_ms: int, held: bool) -> None:
     guards = {GuardName.COOLDOWN: GuardRecord(0, OURS, left_ms=left_ms, detail="timeout")}
     found = hold(Trigger.PREFLIGHT, guards)
     expected = Suppression("cooldown after a failure (timeout)", GuardName.COOLDOWN, left_ms)
@@ -125,7 +125,7 @@ def test_a_cooldown_of_another_summariser_is_void() -> None:
     assert guard_of(Trigger.IDLE, guards, fingerprint=ANOTHER) is None
 
 
-def test_a_cooldown_that_names_no_summariser_holds() -> None:
+def test_a_cooldown_that_names_no_summariser_suppresses() -> None:
     guards = {GuardName.COOLDOWN: GuardRecord(0, None, left_ms=1)}
     assert guard_of(Trigger.IDLE, guards) is GuardName.COOLDOWN
 
@@ -134,7 +134,7 @@ def test_a_cooldown_that_names_no_summariser_holds() -> None:
     ("count", "left_ms", "held"),
     [(0, 300_000, False), (1, 300_000, False), (2, 1, True), (3, 1, True), (2, 0, False)],
 )
-def test_poor_passes_hold_from_the_second_on_until_one_probe_may_go(
+def test_poor_passes_suppress_from_the_second_on_until_one_probe_may_go(
     count: int, left_ms: int, held: bool
 ) -> None:
     guards = {GuardName.POOR_PASSES: GuardRecord(count, None, left_ms=left_ms)}
@@ -148,7 +148,7 @@ def test_poor_passes_hold_from_the_second_on_until_one_probe_may_go(
     ("changed", "held"),
     [({}, True), ({"revision": 8}, False), ({"next_position": 41}, False)],
 )
-def test_a_remembered_no_op_holds_while_nothing_changed(
+def test_a_remembered_no_op_suppresses_while_nothing_changed(
     changed: dict[str, int], held: bool
 ) -> None:
     guards = {GuardName.NOTHING_TO_COMPACT: NOTHING}
@@ -171,7 +171,7 @@ def test_a_remembered_no_op_holds_while_nothing_changed(
         ({"context_window": 64_000, "live_tokens": 22_720}, False),
     ],
 )
-def test_a_summary_that_was_not_smaller_holds_until_a_twentieth_of_the_threshold_came_on_top(
+def test_a_summary_that_was_not_smaller_suppresses_until_a_twentieth_of_the_threshold_came_on_top(
     changed: dict[str, int], held: bool
 ) -> None:
     guards = {GuardName.NOT_SMALLER: LARGER}
@@ -185,7 +185,7 @@ def test_a_window_without_room_is_no_reason_to_try_again() -> None:
     assert guard_of(Trigger.PREFLIGHT, guards, session=session) is GuardName.NOT_SMALLER
 
 
-def test_of_several_holds_the_one_with_most_time_left_is_told() -> None:
+def test_of_several_guards_the_one_with_most_time_left_is_reported() -> None:
     assert guard_of(Trigger.AFTER_RESPONSE, ALL) is GuardName.COOLDOWN
     longer = {**ALL, GuardName.POOR_PASSES: GuardRecord(2, None, left_ms=5_001)}
     assert guard_of(Trigger.AFTER_RESPONSE, longer) is GuardName.POOR_PASSES

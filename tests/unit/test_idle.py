@@ -85,7 +85,7 @@ def test_what_waits_for_activity_is_not(guards: dict[GuardName, GuardRecord]) ->
     assert look(guards, live_tokens=10) is IdleCheck.NOT_DUE
 
 
-def test_guards_that_hold_no_more_hold_nothing() -> None:
+def test_guards_that_have_ended_suppress_nothing() -> None:
     guards = {
         GuardName.COOLDOWN: GuardRecord(0, OURS, until_at=1, left_ms=0),
         GuardName.POOR_PASSES: GuardRecord(9, None, until_at=1, left_ms=0),

@@ -48,7 +48,7 @@ def server(settings: dict[str, Any] | None = None, **facts: Any) -> int | None:
         (None, 32_768, 32_768),
     ],
 )
-def test_the_window_is_the_smallest_that_anybody_told(
+def test_the_window_is_the_smallest_that_was_stated(
     given: int | None, declared: int | None, window: int
 ) -> None:
     assert session_window(session_record(context_window=given, declared_window=declared)) == window
@@ -116,12 +116,12 @@ def test_the_server_fires_8192_tokens_below_us_or_sooner(
 
 
 @pytest.mark.parametrize("model", ["gpt-5", "gpt-5.60", "gpt-5.5", "claude", "", "mygpt-5.6"])
-def test_other_models_are_told_no_server_threshold(model: str) -> None:
+def test_other_models_get_no_server_threshold(model: str) -> None:
     assert server(model=model) is None
 
 
 @pytest.mark.parametrize("model", ["gpt-5.6", "GPT-5.6-Codex", "openai/gpt-5.6-mini-2026-08-01"])
-def test_the_whole_family_is_told_one(model: str) -> None:
+def test_the_whole_family_gets_one(model: str) -> None:
     assert server(model=model) == 141_808
 
 

@@ -1,4 +1,4 @@
-"""The lock files agree with each other and tell nothing of where packages come from."""
+"""The lock files agree with each other and say nothing of where packages come from."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def test_a_line_of_others_keeps_its_message(caplog: pytest.LogCaptureFixture) ->
     assert "event" not in line(caplog)
 
 
-def test_an_error_is_told_without_its_own_text(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_error_is_shown_without_its_own_text(caplog: pytest.LogCaptureFixture) -> None:
     text = "violet"
     try:
         _ = {"blue": 1}[text]
@@ -84,7 +84,7 @@ def test_nothing_is_made_of_a_line_that_nobody_wants(caplog: pytest.LogCaptureFi
     assert caplog.records == []
 
 
-def test_every_event_is_described_and_told_somewhere() -> None:
+def test_every_event_is_described_and_logged_somewhere() -> None:
     assert [line.event for line in LOG_LINES] == sorted(set(LogEvent), key=_place)
     code = "\n".join(
         path.read_text(encoding="utf-8")

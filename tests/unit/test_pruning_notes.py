@@ -1,4 +1,4 @@
-"""Handles and notes, and how a copied note is told from content (faults F141)."""
+"""Handles and notes, and how a copied note is distinguished from content."""
 
 from __future__ import annotations
 
@@ -82,15 +82,15 @@ def test_a_line_has_the_room_that_it_is_given(text: str, room: int) -> None:
         "",
     ],
 )
-def test_what_went_well_tells_of_no_trouble(text: str) -> None:
+def test_what_went_well_shows_no_trouble(text: str) -> None:
     assert trouble(f"{text}\nall good\n") == ""
 
 
 def test_a_long_line_is_cut_around_what_it_says() -> None:
     line = "x" * 900 + " PermissionError: may not touch " + "y" * 900
-    told = trouble(f"fine\n{line}\nfine")
-    assert "PermissionError: may not touch" in told
-    assert len(told) <= 300
+    noted = trouble(f"fine\n{line}\nfine")
+    assert "PermissionError: may not touch" in noted
+    assert len(noted) <= 300
 
 
 @pytest.mark.parametrize(

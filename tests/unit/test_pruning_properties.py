@@ -1,4 +1,4 @@
-"""What holds for the rules of pruning on any view (ENGINE.md §8)."""
+"""What holds for the rules of pruning on any view."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rules of pruning make of worked examples (ENGINE.md §8)."""
+"""What the rules of pruning make of worked examples."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COPY = "the very same output, again and again. " * 20
 PIXELS = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
 
 
-def test_a_large_result_becomes_one_line_that_tells_tool_arguments_and_what_came_back() -> None:
+def test_a_large_result_becomes_one_line_of_tool_arguments_and_result() -> None:
     rows = talk(asked("bash", {"command": "make test"}, LONG))
     assert note(rows, 2) == (
         '⟦output left out: bash(command="make test") gave 60 lines, 1,430 characters; '
@@ -98,7 +98,7 @@ def test_an_edit_that_was_refused_says_why() -> None:
 
 
 @pytest.mark.parametrize(
-    ("output", "told"),
+    ("output", "expected"),
     [
         (f"{LONG}[exit code: 3]", "exit code 3"),
         (f"{LONG}Process exited with code 137", "exit code 137"),
@@ -108,8 +108,8 @@ def test_an_edit_that_was_refused_says_why() -> None:
         (json.dumps({"total_count": 12, "content": LONG}), "total_count 12"),
     ],
 )
-def test_what_came_back_is_told_in_figures(output: str, told: str) -> None:
-    assert told in note(talk(asked("bash", {}, output)), 2)
+def test_the_result_is_described_in_figures(output: str, expected: str) -> None:
+    assert expected in note(talk(asked("bash", {}, output)), 2)
 
 
 def test_lines_are_those_of_the_output_within_its_json() -> None:
@@ -305,7 +305,7 @@ def test_what_a_person_wrote_stays_even_beside_a_result() -> None:
     assert pruned(rows) == {}
 
 
-def test_results_in_user_clothing_are_told_apart_by_their_calls() -> None:
+def test_results_in_user_rows_are_recognised_by_their_calls() -> None:
     both = assistant(
         None,
         tool_calls=[
@@ -326,7 +326,7 @@ def test_ids_that_recur_name_the_call_beside_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments", "told"),
+    ("name", "arguments", "expected"),
     [
         ("terminal", {"command": "ls", "timeout": 5}, 'terminal(command="ls")'),
         ("read_file", {"path": "a", "offset": 3}, 'read_file(path="a", offset=3)'),
@@ -344,10 +344,10 @@ def test_ids_that_recur_name_the_call_beside_them() -> None:
         ("bash", {"command": "x" * 99}, f'bash(command="{"x" * 79}…")'),
     ],
 )
-def test_a_call_is_told_by_the_arguments_that_say_what_it_did(
-    name: str, arguments: Any, told: str
+def test_a_call_is_described_by_the_arguments_that_say_what_it_did(
+    name: str, arguments: Any, expected: str
 ) -> None:
-    assert f"left out: {told} gave" in note(talk(asked(name, arguments, LONG)), 2)
+    assert f"left out: {expected} gave" in note(talk(asked(name, arguments, LONG)), 2)
 
 
 def test_a_note_is_one_line_whatever_the_tool_said() -> None:

@@ -1,4 +1,4 @@
-"""Head, middle and tail (ENGINE.md §5)."""
+"""Head, middle and tail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rendering of the live view: the property of ENGINE.md §6, and real sessions."""
+"""Rendering of the live view: what every dialect accepts, and real sessions."""
 
 from __future__ import annotations
 

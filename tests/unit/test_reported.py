@@ -21,19 +21,19 @@ def report(*, revision: int = 7, view_tokens: int | None = 20_000, **usage: Any)
 
 
 @pytest.mark.parametrize(
-    ("told", "counted"), [(None, 31_000), (7, 31_000), (6, None), (8, None), ("7", None)]
+    ("revision", "counted"), [(None, 31_000), (7, 31_000), (6, None), (8, None), ("7", None)]
 )
 def test_a_report_of_another_view_than_the_stored_one_counts_nothing(
-    told: Any, counted: int | None
+    revision: Any, counted: int | None
 ) -> None:
-    usage = json.dumps({"prompt_tokens": 31_000, "revision": told})
+    usage = json.dumps({"prompt_tokens": 31_000, "revision": revision})
     assert counted_prompt(Report(1, usage, 7, 20_000)) == counted
 
 
 @pytest.mark.parametrize(
     "usage", ["", "{}", "[]", "3", "nonsense", '{"prompt_tokens": null}', '{"prompt_tokens": "9"}']
 )
-def test_what_tells_no_prompt_counts_nothing(usage: str) -> None:
+def test_a_report_without_a_prompt_counts_nothing(usage: str) -> None:
     assert counted_prompt(Report(1, usage, 7, 20_000)) is None
 
 
@@ -71,7 +71,7 @@ def test_what_was_counted_before_a_change_of_model_never_begins_a_calibration() 
 
 
 @pytest.mark.parametrize(
-    "told",
+    "report",
     [
         report(revision=7, prompt_tokens=0),
         report(prompt_tokens=None),
@@ -79,9 +79,9 @@ def test_what_was_counted_before_a_change_of_model_never_begins_a_calibration() 
         Report(1, json.dumps({"prompt_tokens": 31_000, "revision": 6}), 7, 20_000),
     ],
 )
-def test_a_useless_report_changes_nothing(told: Report) -> None:
-    assert recalibrated(told, session_record(), SETTINGS) is None
-    assert recalibrated(told, session_record(calibration=KNOWN), SETTINGS) is None
+def test_a_useless_report_changes_nothing(report: Report) -> None:
+    assert recalibrated(report, session_record(), SETTINGS) is None
+    assert recalibrated(report, session_record(calibration=KNOWN), SETTINGS) is None
 
 
 def test_where_somebody_else_compacts_nothing_is_learned() -> None:

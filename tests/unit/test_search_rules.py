@@ -201,7 +201,7 @@ def test_any_other_text_is_no_mark(text: str) -> None:
         read_mark(text, "q")
 
 
-def test_labels_tell_owners_sessions_and_sources_apart() -> None:
+def test_labels_distinguish_owners_sessions_and_sources() -> None:
     given_ = [(kind, value) for kind in Label for value in ("1", "2", "o'\x00", "\ud800")]
     assert len({label(*one) for one in given_}) == len(given_)
     assert len({triple(*one) for one in given_}) == len(given_)

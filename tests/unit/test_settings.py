@@ -277,7 +277,7 @@ def test_brokers_that_celery_takes_are_taken(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "told"),
+    ("url", "expected"),
     [
         ("rubbish://:hush@h", "'rubbish' is no transport"),
         ("SQLA+sqlite:///hush", "'SQLA.sqlite' is no transport"),
@@ -287,8 +287,10 @@ def test_brokers_that_celery_takes_are_taken(url: str) -> None:
         ("redis://:hush/x@h:6379/0", "%XX"),
     ],
 )
-def test_unknown_schemes_and_unreadable_ports_of_brokers_are_refused(url: str, told: str) -> None:
-    with pytest.raises(ValidationError, match=told) as caught:
+def test_unknown_schemes_and_unreadable_ports_of_brokers_are_refused(
+    url: str, expected: str
+) -> None:
+    with pytest.raises(ValidationError, match=expected) as caught:
         Settings(broker_url=url)
     assert "hush" not in str(caught.value)
 

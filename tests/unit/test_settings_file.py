@@ -29,7 +29,7 @@ Write = Callable[[str], Path]
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the user's directories, away from those of whoever runs the tests."""
+    """Return the user's directories, away from those of the account that runs the tests."""
     monkeypatch.setattr("platformdirs.user_config_path", lambda *_, **__: tmp_path / "config")
     monkeypatch.setattr("platformdirs.user_data_path", lambda *_, **__: tmp_path / "share")
     return tmp_path
@@ -69,7 +69,7 @@ def test_every_key_of_the_example_stands_below_a_comment() -> None:
         assert lines[number - 2].strip().startswith("# "), row.key
 
 
-def test_the_example_tells_beside_micro_compact_whom_it_suits_and_what_it_costs() -> None:
+def test_the_example_says_beside_micro_compact_whom_it_suits_and_what_it_costs() -> None:
     text = EXAMPLE.read_text(encoding="utf-8")
     _, _, beside = text.partition("--- micro-compaction")
     comment = beside.partition("\n  micro_compact: ")[0]
@@ -254,7 +254,7 @@ def test_all_problems_are_listed_at_once_in_the_order_of_the_file(write: Write) 
         (("worker", "zzzz"), "worker.stop_seconds"),
     ],
 )
-def test_an_unknown_key_is_told_its_nearest_known_one(
+def test_an_unknown_key_is_reported_with_the_nearest_known_one(
     path: tuple[str | int, ...], nearest: str
 ) -> None:
     assert nearest_key(path) == nearest
@@ -320,7 +320,7 @@ def test_a_byte_order_mark_is_no_problem(tmp_path: Path) -> None:
     assert load_settings(path, {}).worker.concurrency == 2
 
 
-def test_a_key_that_stands_twice_is_told_with_both_lines(write: Write) -> None:
+def test_a_key_that_stands_twice_is_reported_with_both_lines(write: Write) -> None:
     shown = _problem(write("worker:\n  concurrency: 2\n  concurrency: 3\n"))
     assert shown.startswith("line 3: worker.concurrency: the key stands in line 2 already")
 
@@ -395,7 +395,7 @@ def test_urls_of_the_environment_still_go_before_the_file_when_it_is_read_again(
 
 
 @pytest.mark.parametrize("broken", ["compression: {threshold: 7}", "compression: ["])
-def test_a_broken_file_keeps_the_last_good_settings_and_is_told_once_per_change(
+def test_a_broken_file_keeps_the_last_good_settings_and_is_reported_once_per_change(
     write: Write, caplog: pytest.LogCaptureFixture, broken: str
 ) -> None:
     source = SettingsSource.following(write("compression: {protect_last_n: 7}"), {})

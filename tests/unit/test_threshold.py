@@ -34,7 +34,7 @@ def _threshold(
         (128_000, 0, "gpt-5.3-codex-spark", None, 89_600),
     ],
 )
-def test_the_table_of_the_specification_holds(
+def test_the_table_of_limits_holds(
     window: int, reserve: int, model: str, cap: int | None, expected: int
 ) -> None:
     assert _threshold(window, model, reserve, threshold_tokens=cap).tokens == expected
@@ -188,7 +188,7 @@ def test_a_cap_above_the_threshold_changes_nothing() -> None:
         (200_000, "m", {"threshold_tokens": 5000}, "cap of 5,000 tokens (threshold_tokens)"),
     ],
 )
-def test_the_reason_tells_how_the_number_came_about(
+def test_the_reason_says_how_the_number_came_about(
     window: int, model: str, given: dict[str, Any], words: str
 ) -> None:
     assert words in _threshold(window, model, **given).reason

@@ -18,7 +18,7 @@ from workers.conversation.tokens import (
     estimate_text,
 )
 
-# Content plus tool calls as compact JSON (ENGINE.md §3).
+# Content plus tool calls as compact JSON.
 O200K_OF_FILES = {
     "tau_bench_airline": 740_083,
     "tau_chain_long": 497_803,

@@ -1,4 +1,4 @@
-"""Which rows belong together (ENGINE.md §1)."""
+"""Which rows belong together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which trigger would ask for a pass now, and what keeps each of them back."""
+"""Which trigger would ask for a pass now, and what suppresses each of them."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_many_messages_are_met_before_a_request_too() -> None:
     assert not statuses_of(session={"live_messages": 4999})[Trigger.PREFLIGHT].met
 
 
-def test_an_unknown_prompt_is_told_as_unknown() -> None:
+def test_an_unknown_prompt_is_reported_as_unknown() -> None:
     assert statuses_of()[Trigger.AFTER_RESPONSE].size is None
 
 
@@ -104,7 +104,7 @@ def test_a_window_without_room_leaves_only_the_count_of_messages() -> None:
     assert found[Trigger.HYGIENE_COUNT].limit == 5000
 
 
-def test_a_cooldown_holds_what_honours_it_and_healing_goes_on() -> None:
+def test_a_cooldown_suppresses_what_honours_it_and_replacement_goes_on() -> None:
     found = statuses_of(COOLS)
     assert held(found) == {
         Trigger.AFTER_RESPONSE,
@@ -137,7 +137,7 @@ def test_old_output_is_shortened_where_summaries_rest_or_a_size_is_reached(
     assert found.limit == settings.get("proactive_prune_tokens", 150_000)
 
 
-def test_the_mark_of_a_pruning_pass_holds_until_the_session_has_grown() -> None:
+def test_the_mark_of_a_pruning_pass_suppresses_until_the_session_has_grown() -> None:
     mark = {GuardName.PRUNE_MARK: GuardRecord(200_000, 40_000, detail="m")}
     given: dict[str, Any] = {"proactive_prune_tokens": 30_000}
 
@@ -153,23 +153,23 @@ def test_the_mark_of_a_pruning_pass_holds_until_the_session_has_grown() -> None:
     assert hold(39_999, context_window=100_000) is None
 
 
-def test_a_summariser_that_is_down_holds_all_but_what_bypasses_the_guards() -> None:
+def test_a_summariser_that_is_down_suppresses_all_but_what_bypasses_the_guards() -> None:
     found = statuses_of(down=DOWN)
     assert set(found) - held(found) == BYPASSING | {PRUNE}
     assert found[Trigger.REPLACE_PLACEHOLDER].hold == DOWN
 
 
-@pytest.mark.parametrize(("left", "told"), [(29_999, None), (30_001, GuardName.COOLDOWN)])
-def test_of_a_cooldown_and_a_breaker_the_longer_one_is_told(
-    left: int, told: GuardName | None
+@pytest.mark.parametrize(("left", "expected"), [(29_999, None), (30_001, GuardName.COOLDOWN)])
+def test_of_a_cooldown_and_a_breaker_the_longer_one_is_reported(
+    left: int, expected: GuardName | None
 ) -> None:
     cools = {GuardName.COOLDOWN: GuardRecord(0, OURS, left_ms=left)}
     hold = statuses_of(cools, down=DOWN)[Trigger.ENGINE].hold
     assert hold is not None
-    assert hold.guard == told
+    assert hold.guard == expected
 
 
-def test_the_main_switch_is_told_before_everything_else() -> None:
+def test_the_main_switch_is_reported_before_everything_else() -> None:
     found = statuses_of(COOLS, down=DOWN, enabled=False)
     assert held(found) == set(found)
     assert {one.hold.reason for one in found.values() if one.hold} == {
@@ -207,8 +207,8 @@ def test_what_a_turn_may_ask_for_is_spent_until_the_next_one() -> None:
     assert held(statuses_of(spent, session={"turns": 11})) == set()
     begun = {GuardName.PASSES_OF_TURN: GuardRecord(1, 10)}
     assert held(statuses_of(begun)) == set()
-    in_vain = {GuardName.PASSES_OF_TURN: GuardRecord(1, 10, detail="no progress")}
-    assert held(statuses_of(in_vain)) == {Trigger.PREFLIGHT}
+    no_progress = {GuardName.PASSES_OF_TURN: GuardRecord(1, 10, detail="no progress")}
+    assert held(statuses_of(no_progress)) == {Trigger.PREFLIGHT}
 
 
 @pytest.mark.parametrize(

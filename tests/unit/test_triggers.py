@@ -1,4 +1,4 @@
-"""The table of triggers says what ENGINE.md §9 says."""
+"""The table of triggers: priorities, and which guards each honours."""
 
 from __future__ import annotations
 

@@ -54,13 +54,13 @@ def test_as_many_as_its_width_pass_together() -> None:
     run(meet, meet, meet)
 
 
-def test_one_that_is_stuck_holds_the_others_up_once() -> None:
+def test_one_that_is_stuck_delays_the_others_once() -> None:
     concurrency_limit, inside, passed = ConcurrencyLimit(timeout=0.05), Event(), Event()
     stuck = Thread(target=lambda: _stay(concurrency_limit, inside, passed), daemon=True)
     stuck.start()
     assert inside.wait(LONG)
     with concurrency_limit.passed():
-        # Its timeout has passed; from now on nobody needs any.
+        # Its time is up; from now on no thread needs to wait.
         concurrency_limit._timeout = NEVER
     run(*[lambda: _pass(concurrency_limit)] * 3)
     passed.set()

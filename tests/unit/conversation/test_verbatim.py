@@ -74,7 +74,7 @@ def test_secrets_are_taken_out() -> None:
     assert "[REDACTED]" in text
 
 
-def test_only_what_a_person_wrote_is_told() -> None:
+def test_only_what_a_person_wrote_is_quoted() -> None:
     """Notices and results of tools come with role user too."""
     rows = rows_of(
         [
@@ -122,8 +122,8 @@ def test_reading_stops_when_the_section_is_full() -> None:
             yield row
 
     text = verbatim_section(rows(), budget_tokens=300)
-    told = quoted_blocks(text)
-    assert len(read) == len(told) + 1
+    quoted = quoted_blocks(text)
+    assert len(read) == len(quoted) + 1
     assert estimate_text(text) > 280
 
 

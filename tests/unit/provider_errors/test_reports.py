@@ -299,7 +299,7 @@ def test_an_error_with_a_status_of_its_own_is_not_judged_by_an_earlier_one() -> 
     assert recognise_error(hidden) is None
 
 
-def test_a_ring_of_causes_ends() -> None:
+def test_a_cycle_of_causes_ends() -> None:
     one, two = RuntimeError("one"), RuntimeError("two")
     one.__cause__, two.__cause__ = two, one
     assert read_error(one).message == "one | two"
@@ -352,7 +352,7 @@ def test_a_status_at_the_beginning_of_a_message_is_read(text: str, status: int |
     assert read_error(RuntimeError(text)).status == status
 
 
-def test_the_code_that_says_most_is_told() -> None:
+def test_the_code_that_says_most_is_reported() -> None:
     fields = {"type": "invalid_request_error", "code": "context_length_exceeded", "message": "no"}
     assert read_error(fields).code == "context_length_exceeded"
     assert read_error({"error": {"code": 1261, "message": "no"}}).code == "1261"

@@ -52,7 +52,7 @@ def assert_the_same_without_hints(texts: Iterable[str]) -> None:
 
 
 @pytest.mark.parametrize("letter", sorted(set("".join(HINTS))))
-def test_whatever_a_pattern_takes_for_a_letter_is_that_letter_when_folded(letter: str) -> None:
+def test_whatever_a_pattern_takes_for_a_letter_is_that_letter_when_normalised(letter: str) -> None:
     taken = re.findall(re.escape(letter), EVERY_CHARACTER, re.IGNORECASE)
     assert letter in taken
     assert {normalised(character) for character in taken} == {letter}

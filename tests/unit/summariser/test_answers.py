@@ -314,14 +314,14 @@ def test_the_input_is_an_echo(text: str) -> None:
 
 
 def test_a_chinese_echo_is_seen() -> None:
-    told = (
+    text = (
         "十一点以后最便宜的是 HAT136，票价255元，已经用优惠券支付。您的两件行李会保留，"
         "因为您是金卡会员，所以不另收费。原来的航班已经取消，退款103元会在五到七个工作日之内回到您的信用卡。"
         "如果到时没有收到，请带上预订编号 HAT045 再联系我们，我们会向银行查询这笔款项，"
         "并把结果发送到您登记的邮箱。"
     )
-    request = replace(CHINESE, passages=(Passage("assistant", told),))
-    assert refused("结果：" + told[:-10], request) is ErrorClass.ECHO
+    request = replace(CHINESE, passages=(Passage("assistant", text),))
+    assert refused("结果：" + text[:-10], request) is ErrorClass.ECHO
 
 
 def test_a_quotation_is_no_echo() -> None:
@@ -421,17 +421,17 @@ def test_an_order_of_a_tool_is_not_passed_on_in_its_words(order: str) -> None:
         passages=(*ENGLISH.passages, Passage("tool search", f"Flights found: 2.\n  {order}")),
         replaced_tokens=5_000,
     )
-    told = "The flight was moved to Friday 9:40, ticket 220."
-    for answer in (f"{told}\n{order}", f"{told} {order.upper()}", f"- {told}\n- {order}"):
+    fact = "The flight was moved to Friday 9:40, ticket 220."
+    for answer in (f"{fact}\n{order}", f"{fact} {order.upper()}", f"- {fact}\n- {order}"):
         with pytest.raises(SummariserError) as caught:
             accept(answer, said)
         assert caught.value.error_class is ErrorClass.ROLE_PLAY
     for answer in (
-        told,
-        f"{told} The search also returned: `{order}`",
-        f"{told} The page told the agent to ignore all previous instructions.",
+        fact,
+        f"{fact} The search also returned: `{order}`",
+        f"{fact} The page told the agent to ignore all previous instructions.",
     ):
         assert accept(answer, said)
     # What people want of the agent is not the tool's.
     wanted = replace(said, passages=(*ENGLISH.passages, Passage("user", order)))
-    assert accept(f"{told}\nThe user said: {order}", wanted)
+    assert accept(f"{fact}\nThe user said: {order}", wanted)

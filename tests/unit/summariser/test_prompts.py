@@ -1,4 +1,4 @@
-"""What a summariser is told."""
+"""The prompts of a summariser."""
 
 from __future__ import annotations
 

@@ -20,13 +20,13 @@ from workers.summariser.prompts import chat_messages
 
 
 def written(**lines: str) -> str:
-    """Return a structured summary; sections are named as in `Section`, others tell nothing."""
+    """Return a structured summary; sections are named as in `Section`, others are empty."""
     return "\n".join(
         f"{section.heading}\n{lines.get(section.name, '(none)')}" for section in Section
     )
 
 
-TOLD = {
+SECTIONS = {
     "GOAL": "The user asked to move HAT045 of 2024-05-20 to the cheapest flight after 11 AM.",
     "CONSTRAINTS": "- The user wanted to keep both bags.\n- Payment by certificate_7504069.",
     "PROGRESS": "1. `search(JFK, SEA)` returned 90 flights.\n2. HAT136 was booked for $255.",
@@ -35,7 +35,7 @@ TOLD = {
     "QUESTIONS": "- The refund of $103 had not arrived yet.",
     "STATE": "The agent had planned to ask again on 2024-05-27.",
 }
-GOOD = written(**TOLD)
+GOOD = written(**SECTIONS)
 
 BATCH = SummaryRequest(
     task=Task.BATCH,
@@ -132,7 +132,7 @@ def test_what_stands_around_a_summary_is_taken_off(around: str) -> None:
 
 
 @pytest.mark.parametrize("section", Section)
-def test_a_missing_section_is_told_by_its_name(section: Section) -> None:
+def test_a_missing_section_is_reported_by_its_name(section: Section) -> None:
     with pytest.raises(SummariserError) as caught:
         accept(GOOD.replace(section.heading + "\n", ""), BATCH)
     assert caught.value.error_class is ErrorClass.MISSING_SECTIONS
@@ -176,7 +176,7 @@ def test_what_is_no_summary_is_refused_under_a_heading_too(
     "goal", ["I can't access my account, please help.", "I need to move my flight to May 27."]
 )
 def test_one_section_may_speak_as_the_user_did(goal: str) -> None:
-    text = written(**{**TOLD, "GOAL": goal})
+    text = written(**{**SECTIONS, "GOAL": goal})
     assert accept(text, BATCH) == text
 
 
@@ -194,15 +194,15 @@ def test_a_long_opening_before_the_headings_is_judged() -> None:
     ],
 )
 def test_invented_turns_and_orders_to_conceal_are_refused(line: str) -> None:
-    assert refused(written(**{**TOLD, "STATE": line})) is ErrorClass.ROLE_PLAY
+    assert refused(written(**{**SECTIONS, "STATE": line})) is ErrorClass.ROLE_PLAY
 
 
 def test_a_stray_secret_is_redacted_and_several_are_refused() -> None:
     secret = "sk-" + "1234567890abcdef1234"
     other = "AKIA" + "Q3EGRZLM7T2WXYKD"
-    text = written(**{**TOLD, "FILES": f"- .env holds {secret}"})
+    text = written(**{**SECTIONS, "FILES": f"- .env holds {secret}"})
     assert accept(text, BATCH) == text.replace(secret, REDACTED)
-    both = written(**{**TOLD, "FILES": f"- .env holds {secret} and {other}"})
+    both = written(**{**SECTIONS, "FILES": f"- .env holds {secret} and {other}"})
     assert refused(both) is ErrorClass.SECRETS
 
 

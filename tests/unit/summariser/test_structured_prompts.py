@@ -1,4 +1,4 @@
-"""What a summariser is told about a structured summary."""
+"""The prompts for a structured summary."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_focus_topic_is_data_and_gets_most_of_the_room() -> None:
     assert "60 to 70 %" not in system(BATCH)
 
 
-def test_where_no_user_speaks_nothing_may_be_told_as_said_by_one() -> None:
+def test_where_no_user_speaks_nothing_may_be_reported_as_said_by_one() -> None:
     lonely = replace(BATCH, passages=BATCH.passages[1:])
     assert "No message below is from the user" in system(lonely)
     assert "unless the previous summary does" in system(lonely)

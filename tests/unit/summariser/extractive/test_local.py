@@ -102,7 +102,7 @@ def test_it_says_what_it_is() -> None:
     LOCAL.close()
 
 
-def test_it_tells_what_was_said_called_and_returned() -> None:
+def test_it_reports_what_was_said_called_and_returned() -> None:
     assert summary_of(REQUEST).splitlines() == [
         "• I found the reservation HAT045 of May 20.",
         "→ `get_reservation(HAT045)` ⇒ `reservation_id: HAT045, price: 255`",
@@ -117,7 +117,7 @@ def test_the_previous_summary_goes_on() -> None:
     assert text.startswith("The user is mia_li_3668.\n- Gold member.\n• I found")
 
 
-def test_parallel_results_are_told_beside_their_calls() -> None:
+def test_parallel_results_are_shown_beside_their_calls() -> None:
     calls = (("look", '{"at":"moon"}'), ("search", '{"for":"cheese"}'))
     given_passages = (
         Passage("assistant", "", calls),
@@ -128,7 +128,7 @@ def test_parallel_results_are_told_beside_their_calls() -> None:
     assert lines == ["→ `search(cheese)` ⇒ `no cheese`", "→ `look(moon)` ⇒ `all dust`"]
 
 
-def test_a_call_without_an_answer_is_told() -> None:
+def test_a_call_without_an_answer_is_listed() -> None:
     lonely = (Passage("assistant", "", (("look", '{"at":"moon"}'),)),)
     assert summary_of(replace(REQUEST, passages=lonely)) == "→ `look(moon)`"
 
@@ -186,7 +186,7 @@ def test_notes_for_what_is_not_shown_are_not_copied() -> None:
     assert summary_of(request) == "• The log has 3 errors."
 
 
-def test_it_stops_when_it_is_told_to() -> None:
+def test_it_stops_when_it_is_asked_to() -> None:
     with pytest.raises(Stopped):
         LOCAL.summarise(REQUEST, lambda: True)
 

@@ -26,7 +26,7 @@ def test_idle_talk_is_worth_nothing(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("telling", "idle"),
+    ("particular", "idle"),
     [
         ("Never push to the main branch.", "We talked about the main branch."),
         ("Do not send it to anyone.", "I do not know who sent it."),
@@ -42,8 +42,8 @@ def test_idle_talk_is_worth_nothing(line: str) -> None:
         ("Никогда не удаляй файлы.", "Мы видели файлы."),
     ],
 )
-def test_a_telling_line_is_worth_more_than_one_like_it(telling: str, idle: str) -> None:
-    assert salience(telling) > salience(idle)
+def test_a_line_with_particulars_is_worth_more_than_one_without(particular: str, idle: str) -> None:
+    assert salience(particular) > salience(idle)
 
 
 def test_a_rule_with_particulars_is_worth_more_than_either() -> None:

@@ -16,7 +16,7 @@ from workers.summariser.headings import Section, outline
 from workers.summariser.role_play import is_role_play
 
 
-def told(text: str) -> list[tuple[Section, str]]:
+def sorted_lines(text: str) -> list[tuple[Section, str]]:
     return [(line.section, line.text) for line in statements(text)]
 
 
@@ -29,7 +29,7 @@ def test_rules_requests_decisions_and_open_points_go_to_their_sections() -> None
         "2. Open question: who pays the $50?\n"
         "Thanks a lot."
     )
-    assert told(text) == [
+    assert sorted_lines(text) == [
         (Section.CONSTRAINTS, "Never touch the table `orders`."),
         (Section.GOAL, "Could you move booking HAT045 to May 20?"),
         (Section.DECISIONS, "We decided to use SQLite."),
@@ -38,13 +38,13 @@ def test_rules_requests_decisions_and_open_points_go_to_their_sections() -> None
 
 
 def test_a_request_that_binds_is_a_constraint() -> None:
-    assert told("Please never call me before 9:30.")[0][0] is Section.CONSTRAINTS
+    assert sorted_lines("Please never call me before 9:30.")[0][0] is Section.CONSTRAINTS
 
 
 def test_small_talk_code_and_listings_are_left_out() -> None:
-    assert told("Thank you!\n```\nraise ValueError(42)\n```\n⟦image, not shown here⟧") == []
-    assert told("12: rows of 3\nx = [a1, b2]\nreturn get(ids)[0];\nif A1 in names:") == []
-    assert told('File "/srv/app.py", line 12, in main\n[File: app.py (12 lines)]') == []
+    assert sorted_lines("Thank you!\n```\nraise ValueError(42)\n```\n⟦image, not shown here⟧") == []
+    assert sorted_lines("12: rows of 3\nx = [a1, b2]\nreturn get(ids)[0];\nif A1 in names:") == []
+    assert sorted_lines('File "/srv/app.py", line 12, in main\n[File: app.py (12 lines)]') == []
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_small_talk_code_and_listings_are_left_out() -> None:
     ],
 )
 def test_figures_and_names_do_not_make_code_of_a_sentence(line: str) -> None:
-    assert [text for _, text in told(line)] == [line]
+    assert [text for _, text in sorted_lines(line)] == [line]
 
 
 def test_a_long_paragraph_becomes_lines_of_a_few_sentences() -> None:
@@ -70,7 +70,7 @@ def test_a_long_paragraph_becomes_lines_of_a_few_sentences() -> None:
 def test_of_one_message_at_most_eight_lines_are_kept() -> None:
     text = "\n".join(f"The gate opens at {number}:30." for number in range(20))
     text += "\nNever open gate 99 for Bob Jones without $5."
-    lines = told(text)
+    lines = sorted_lines(text)
     assert len(lines) == 8
     assert lines[-1][1].startswith("Never open gate 99")
 
@@ -82,7 +82,7 @@ def test_what_reads_like_an_order_to_the_agent_is_quoted() -> None:
 
 
 def test_a_wish_for_the_future_is_not_quoted() -> None:
-    assert told("From now on, report times in UTC.") == [
+    assert sorted_lines("From now on, report times in UTC.") == [
         (Section.CONSTRAINTS, "From now on, report times in UTC.")
     ]
 
