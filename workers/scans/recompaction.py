@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 
 from storage import attempts, audit, bulk_runs, jobs
 from storage.audit import AuditAction
-from storage.bulk_runs import SessionResult, Item, Run, RunState, Tally
+from storage.bulk_runs import Item, Run, RunState, SessionResult, Tally
 from storage.conversations import sessions
 from storage.engine import Database
 from storage.errors import SessionNotFound, StorageError
