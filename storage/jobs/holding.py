@@ -77,7 +77,7 @@ def check_fence(connection: Connection, claim: Claim) -> None:
 def proceed(
     connection: Connection, database: Database, claim: Claim, *, lease_ms: int, deadline_ms: int
 ) -> None:
-    """Note that a pass was committed: attempts and tries begin anew, and so does the deadline.
+    """Record that a pass was committed: resets attempts, tries and the deadline.
 
     Raises `FenceLost`.
     """
@@ -111,7 +111,7 @@ def _proceed(dialect: str, offset_ms: int) -> Any:
 def extend(
     connection: Connection, database: Database, claim: Claim, *, lease_ms: int, deadline_ms: int
 ) -> None:
-    """Begin the deadline anew for the next part of a pass. Raises `FenceLost`."""
+    """Restart the deadline for the next part of a pass. Raises `FenceLost`."""
     now = database.now()
     _write(
         connection,
