@@ -57,7 +57,7 @@ class Outcome(StrEnum):
 
     @property
     def moves_cursor(self) -> bool:
-        """Whether micro-compaction goes on behind the exchanges of the pass."""
+        """Whether micro-compaction goes on after the exchanges of the pass."""
         return self in (Outcome.ABSORBED, Outcome.SKIPPED)
 
 

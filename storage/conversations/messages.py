@@ -143,7 +143,7 @@ def insert_marker(
     tokens: int,
     summary_id: int,
 ) -> None:
-    """Put the marker of a summary into the live view, behind the row at `position`."""
+    """Put the marker of a summary into the live view, after the row at `position`."""
     connection.execute(
         _insert_marker(database.dialect, database.offset_ms),
         {
@@ -220,7 +220,7 @@ def read_rows(connection: Connection, key: int, positions: Sequence[int]) -> lis
 
 
 def read_forward(connection: Connection, key: int, *, start: int, limit: int) -> list[Row]:
-    """Return outlines of the first `limit` live rows at or behind position `start`."""
+    """Return outlines of the first `limit` live rows at or after position `start`."""
     return outlines(connection.execute(_FORWARD, {"key": key, "start": start, "limit": limit}))
 
 

@@ -182,7 +182,7 @@ def read_view(
     """Read the markers, the first `head` rows of the view, the first `ahead` ones from position
     `cursor` on, and the last `end` ones.
 
-    Where the rows from the cursor on are read whole, they are the end of the view too, behind the
+    Where the rows from the cursor on are read whole, they are the end of the view too, after the
     last marker before them if there is one.
     """
     limits = {"head": head if cursor else 0, "ahead": ahead, "end": end}

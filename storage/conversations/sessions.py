@@ -202,7 +202,7 @@ def lock(connection: Connection, key: int) -> SessionRecord:
     """Lock the session's row for this transaction and return it.
 
     Every transaction that writes for a session starts here or with a statement that updates this
-    row, so two of them never wait for each other crosswise. Raises `SessionNotFound`.
+    row, so two of them never deadlock. Raises `SessionNotFound`.
     """
     return _the_one(key, connection.execute(_LOCK, {"key": key}))
 

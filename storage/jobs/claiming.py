@@ -258,7 +258,7 @@ def fence_out(connection: Connection, database: Database, key: int, kind: JobKin
             fence=_J.fence + 1,
             attempt=_J.attempt - 1,
             run_at=now,
-            reason="fenced out by a stronger trigger",
+            reason="fenced out by a trigger of higher priority",
             **without_lease(now),
             **next_cause(priority_raised()),
         )

@@ -112,7 +112,7 @@ def retry(connection: Connection, database: Database, ids: Collection[int]) -> l
     """
     dead = [one for one in _take(connection, ids) if one.kind in list(JobKind)]
     made: dict[int, DueJob] = {}
-    # In the order of all who enqueue many jobs, so that none waits for another crosswise.
+    # In the order of every caller that enqueues many jobs, so that two never deadlock.
     for one in sorted(dead, key=lambda one: (one.session_key, one.id)):
         made[one.id] = job = enqueue(
             connection,

@@ -104,11 +104,11 @@ def _enqueue(dialect: str, offset_ms: int) -> Any:
     statement = insert_of(dialect, _JOBS)
     job, new = _JOBS.c, statement.excluded
     running = job.state == literal(JobState.RUNNING.value)
-    stronger = ~running & (new.priority > job.priority)
+    outranks = ~running & (new.priority > job.priority)
     next_one = running & (func.coalesce(job.next_priority, -1) < new.priority)
-    run_at = case((stronger & (new.run_at < job.run_at), new.run_at), else_=job.run_at)
+    run_at = case((outranks & (new.run_at < job.run_at), new.run_at), else_=job.run_at)
     # An earlier notification still counts, unless it went to another queue.
-    notified_at = func.coalesce(new.notified_at, case((~stronger, job.notified_at)))
+    notified_at = func.coalesce(new.notified_at, case((~outranks, job.notified_at)))
     given: dict[str, Any] = {
         name: bindparam(name)
         for name in (
@@ -122,13 +122,13 @@ def _enqueue(dialect: str, offset_ms: int) -> Any:
         )
     }
     owner = select(_SESSIONS.c.owner).where(_SESSIONS.c.key == bindparam("session_key"))
-    notifications = bindparam("notified", type_=Integer) == 1
+    is_notified = bindparam("notified", type_=Integer) == 1
     return (
         statement.values(
             **given,
             owner=owner.scalar_subquery(),
             run_at=now + bindparam("delay_ms", type_=BigInteger),
-            notified_at=case((notifications, now), else_=None),
+            notified_at=case((is_notified, now), else_=None),
             created_at=now,
             updated_at=now,
         )
@@ -139,8 +139,8 @@ def _enqueue(dialect: str, offset_ms: int) -> Any:
                 "owner": new.owner,
                 "correlation": func.coalesce(new.correlation, job.correlation),
                 "again": case((running, 1), else_=job.again),
-                "tries": case((stronger, 0), else_=job.tries),
-                **{name: case((stronger, new[name]), else_=job[name]) for name in CAUSE},
+                "tries": case((outranks, 0), else_=job.tries),
+                **{name: case((outranks, new[name]), else_=job[name]) for name in CAUSE},
                 **{
                     f"next_{name}": case((next_one, new[name]), else_=job[f"next_{name}"])
                     for name in CAUSE

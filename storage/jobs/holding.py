@@ -77,7 +77,7 @@ def check_fence(connection: Connection, claim: Claim) -> None:
 def proceed(
     connection: Connection, database: Database, claim: Claim, *, lease_ms: int, deadline_ms: int
 ) -> None:
-    """Note that a pass was committed: attempts and tries begin anew, and so does the deadline.
+    """Record that a pass was committed: resets attempts, tries and the deadline.
 
     Raises `FenceLost`.
     """
@@ -111,7 +111,7 @@ def _proceed(dialect: str, offset_ms: int) -> Any:
 def extend(
     connection: Connection, database: Database, claim: Claim, *, lease_ms: int, deadline_ms: int
 ) -> None:
-    """Begin the deadline anew for the next part of a pass. Raises `FenceLost`."""
+    """Restart the deadline for the next part of a pass. Raises `FenceLost`."""
     now = database.now()
     _write(
         connection,
@@ -189,7 +189,7 @@ def release(
     A trigger of higher priority that arrived meanwhile takes the job over, and does not wait.
     `tries` counts the failed requests for a summary so far, None leaves it. Raises `FenceLost`.
     """
-    stronger = priority_raised()
+    outranked = priority_raised()
     now = database.now()
     _write(
         connection,
@@ -197,11 +197,11 @@ def release(
         {
             "state": JobState.DUE,
             "attempt": _ATTEMPTS[ended],
-            "tries": case((stronger, 0), else_=_J.tries if tries is None else tries),
-            "run_at": case((stronger, now), else_=now + delay_ms),
+            "tries": case((outranked, 0), else_=_J.tries if tries is None else tries),
+            "run_at": case((outranked, now), else_=now + delay_ms),
             "reason": reason,
             **without_lease(now),
-            **next_cause(stronger),
+            **next_cause(outranked),
         },
     )
 

@@ -35,7 +35,7 @@ def notify_due(
     queue are left out, and bulk ones that were not notified yet (`notify_bulk`).
     """
     now = database.now()
-    # A common table expression is run once; a subquery might be run anew for each row.
+    # A common table expression is run once; a subquery might be run once per row.
     chosen = (
         select(_J.id)
         .where(*_not_notified(database, again_after_ms, at_latest_ms))

@@ -30,7 +30,7 @@ def pause(
 ) -> None:
     """Pause queues. One that is paused already keeps its time and gets the new reason."""
     now = database.now()
-    # In one order, so that two operators never wait for each other crosswise.
+    # In one order, so that two operators never deadlock.
     for name in sorted(names):
         connection.execute(
             insert_into(connection, QueueState)

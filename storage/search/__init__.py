@@ -1,19 +1,22 @@
-"""Recall: search over everything that was ever said (ENGINE.md §11).
+"""Recall: search over everything that was ever said; see docs/explanation/recall.md.
 
 One interface over SQLite's FTS5 and PostgreSQL's text search with the same answers on both.
 
 | module | does |
 |---|---|
-| `query`, `words`, `stems`, `stop_words` | reads a question; cuts any text into words |
-| `matching`, `excerpts` | ranks texts, and shows why one was found |
-| `scope`, `row_filter` | says whose messages, and which |
-| `clauses`, `candidates`, `discovering`, `marks` | discover: a question's hits, page by page |
-| `operators` | the same over all owners, logged |
-| `surroundings`, `reading` | what is around a hit; scroll and browse |
-| `texts`, `documents` | what of a row is indexed |
-| `sqlite_index`, `postgresql_index`, `generations` | the index in either database |
-| `triggers`, `indexing`, `rebuilding` | keeps it up, makes it anew |
-| `checking`, `faults` | finds it broken |
+| `words` | cuts any text into words |
+| `query` | reads a question, and derives the clauses that the index is asked for |
+| `scope` | says whose messages, and which |
+| `documents` | says what of a row is indexed |
+| `candidates` | finds the documents that may answer |
+| `matching` | ranks texts, and excerpts show why one was found |
+| `results` | defines hits, pages and the marks between them |
+| `discovering` | discover: a question's hits, page by page, of one owner or of all |
+| `surroundings` | adds what is around a hit; scroll and browse |
+| `sqlite_index`, `postgresql_index` | store the index in either database |
+| `generations` | tracks which indexes exist, and the triggers that note new rows |
+| `indexing` | indexes new rows, and rebuilds the index |
+| `checking` | checks whether the index can be trusted |
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which documents may answer, from the index and from what is not indexed yet."""
+"""Candidates: documents that may answer, from the index and from rows that are not indexed yet."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from storage.search.query import Clause, Operand
 from storage.search.scope import Scope, filter_values, message_filter, summary_filter
 
 MOST_IN_LIST = 400
-"""Documents of a list: enough that a rare word's is whole, and every list is read in milliseconds
-whatever the archive's size."""
+"""Documents of a list: enough that a rare word's is complete, and every list is read in
+milliseconds, however large the archive is."""
 
 MOST_PENDING = 500
-"""Rows that a search reads as they stand because they are not indexed yet."""
+"""Rows that a search reads as they are because they are not indexed yet."""
 
 MOST_WAITING = 2_000
-"""Rows of all owners among which those of the scope are looked for."""
+"""Rows of all owners among which those of the scope are searched."""
 
 MOST_SCANNED = 5_000
-"""Rows that are read where there is no index to ask: the newest."""
+"""Rows that are read where there is no usable index: the newest."""
 
 MOST_WITH_PIECE = 100
 
@@ -40,7 +40,7 @@ _AMONG = " AND {row}.id IN :own"
 
 @dataclass(slots=True)
 class Candidate:
-    """What the index says of a document."""
+    """The index's findings about a document."""
 
     operands: set[Operand] = field(default_factory=set)
     whole: bool = False
@@ -48,7 +48,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Unindexed:
-    """Rows that are read as they stand; `more` says that there are others that were not."""
+    """Rows that are read as they are; `more` says that further ones were left out."""
 
     places: tuple[Place, ...]
     more: bool
@@ -74,7 +74,7 @@ def from_index(
 
 
 def not_indexed(connection: Connection, scope: Scope, newest: tuple[int, int]) -> Unindexed:
-    """Return rows in the scope that wait to be indexed, the newest."""
+    """Return the newest rows in the scope that wait to be indexed."""
     waiting = [
         *connection.execute(
             select(_P.number).where(_P.number > 0).order_by(_P.number.desc()).limit(MOST_WAITING)
@@ -90,7 +90,7 @@ def not_indexed(connection: Connection, scope: Scope, newest: tuple[int, int]) -
 
 
 def everything(connection: Connection, scope: Scope, newest: tuple[int, int]) -> Unindexed:
-    """Return the newest rows in the scope, where there is no index to ask."""
+    """Return the newest rows in the scope, where there is no usable index."""
     return _newest(connection, scope, newest, most=MOST_SCANNED, among=None)
 
 
@@ -138,8 +138,8 @@ def with_pieces(
     *,
     newest: tuple[int, int],
 ) -> tuple[set[int], bool]:
-    """Return documents that may have one of `fragments` inside of a word, the newest; and whether
-    only the newest rows could be looked through, for want of an index of trigrams."""
+    """Return the newest documents that may have one of `fragments` inside of a word; and whether
+    only the newest rows could be searched, because there is no index of trigrams."""
     numbers: set[int] = set()
     if index is not None and index.has_pieces:
         bounds = (number_of(Place(newest[0] + 1)) - 1, number_of(Place(newest[1] + 1, True)) + 1)

@@ -1,4 +1,4 @@
-"""Whether the index can be trusted: it is asked for what must be in it, and read whole."""
+"""Checks whether the index can be trusted: searches it for known messages, and reads all of it."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from storage.errors import DatabaseUnavailable
 from storage.models import Message, SearchPending
 from storage.search import generations
 from storage.search.documents import Place, documents_of, read_stored
-from storage.search.generations import Generation, Index, Standing, is_index_fault
+from storage.search.generations import Generation, GenerationState, Index, is_index_fault
 from storage.search.indexing import note_fault, pending
 
 SAMPLE = 24
-"""Messages of all ages for which the index is asked."""
+"""Messages of all ages that the index must find."""
 
 _STEPS = 100_000
-"""Instructions of SQLite between two looks at the clock."""
+"""Instructions of SQLite between two checks of the clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexHealth:
-    """What a check found. `fault` says what is wrong, None where nothing is; it holds no text of
-    conversations. `waiting` rows are not indexed yet, `building` is how far a rebuild is, from 0
-    to 1. `has_pieces` says that pieces of words are found by an index, `read_whole` that there was
-    time to read all of the index."""
+    """The result of a check. `fault` says what is wrong, None where nothing is; it has no text of
+    conversations. `waiting` rows are not indexed yet, `building` is the progress of a rebuild, from
+    0 to 1. `has_pieces` says that an index finds pieces of words, `read_whole` that there was time
+    to read all of the index."""
 
     exists: bool
     fault: str | None
@@ -44,20 +44,21 @@ class IndexHealth:
 
 
 def check(database: Database, *, seconds: float = 2.0) -> IndexHealth:
-    """Ask the index for messages of all ages, and read it whole where that takes no longer.
+    """Search the index for messages of all ages, and read all of it where that takes no longer.
 
-    On SQLite nobody else can write for that time. A fault is noted, so that searches do without
-    the index until it is built anew. Raises `DatabaseUnavailable` where the database itself fails.
+    On SQLite no other process can write for that time. A fault is recorded, so that searches do
+    without the index until it is rebuilt. Raises `DatabaseUnavailable` where the database itself
+    fails.
     """
     with database.read() as connection:
         all_ = generations.read_generations(connection)
         waiting = pending(connection)
         missing_trigger = not generations.are_there(connection)
-    building = next((one for one in all_ if one.standing is Standing.BUILDING), None)
-    searched = next((one for one in all_ if one.standing is not Standing.BUILDING), None)
+    building = next((one for one in all_ if one.state is GenerationState.BUILDING), None)
+    searched = next((one for one in all_ if one.state is not GenerationState.BUILDING), None)
     fault, documents, has_pieces, whole = None, 0, True, True
     if searched is not None:
-        fault = "a search failed over it" if searched.standing is Standing.BROKEN else None
+        fault = "a search of it failed" if searched.state is GenerationState.BROKEN else None
         try:
             if fault is None:
                 fault, documents, has_pieces = _ask(database, searched)
@@ -146,7 +147,7 @@ def _invalid(connection: Connection, index: Index) -> str | None:
 
 @contextmanager
 def _deadline(connection: Connection, seconds: float) -> Iterator[_Over]:
-    """Until the end of the block SQLite gives up what takes longer than `seconds`."""
+    """Abort within the block what takes SQLite longer than `seconds`."""
     driver: Any = connection.connection.driver_connection
     over = _Over(time.monotonic() + seconds)
     driver.set_progress_handler(over, _STEPS)

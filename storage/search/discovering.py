@@ -25,7 +25,7 @@ from storage.search.documents import (
     place_of,
     read_stored,
 )
-from storage.search.generations import Generation, Index, Standing, is_index_fault
+from storage.search.generations import Generation, GenerationState, Index, is_index_fault
 from storage.search.indexing import note_fault
 from storage.search.matching import Match, match, match_fragments, weight
 from storage.search.query import Clause, Operand, Query, clauses_of, parse
@@ -34,29 +34,29 @@ from storage.search.scope import Scope
 from storage.search.surroundings import hits_of
 
 MOST_RANKED = 60
-"""Documents whose text is looked at to rank them; what is behind them keeps the order in which the
-index has them, by the worth of their words."""
+"""Documents whose text is read to rank them; those after them keep the order of the index, by the
+weight of their words."""
 
 _RANKED, _BY_INDEX, _BY_PIECE = range(3)
 _SCORE_UNITS = 10_000
 
 BROKEN = (
-    "the search index is broken, so only the newest messages were looked through: "
+    "the search index is broken, so only the newest messages were searched: "
     "run `afterturn db reindex`"
 )
-NOT_BUILT = "not all messages were looked through, only the newest: no index answered"
+NOT_BUILT = "not all messages were searched, only the newest: no index answered"
 BEHIND = (
-    "many messages wait to be indexed, and only the newest of them were looked through: "
+    "many messages wait to be indexed, and only the newest of them were searched: "
     "is a worker running?"
 )
 NEWEST_PIECES = (
-    "pieces of words were looked for in the newest messages alone: this PostgreSQL does not have "
+    "pieces of words were searched in the newest messages alone: this PostgreSQL does not have "
     "the extension pg_trgm"
 )
 
 
 def is_behind(found: Found) -> bool:
-    """Return whether indexing what waits would let the same search see more."""
+    """Return whether the same search would see more once what waits is indexed."""
     return BEHIND in found.notes or NOT_BUILT in found.notes
 
 
@@ -72,9 +72,9 @@ def discover(
 ) -> Found:
     """Return the messages and live summaries that answer `text`, the best first, at most `limit`.
 
-    Each original once, live or archived, never rewound ones. `after` is the mark of the page
-    before; raises `SearchMarkError` for one of another question. No text raises. A broken index is
-    noted, and the newest messages are looked through in its place.
+    Each original appears once, live or archived, rewound ones never. `after` is the mark of the
+    previous page; raises `SearchMarkError` for one of another question. No text raises. A broken
+    index is recorded, and the newest messages are searched instead.
     """
     question = f"{text}\x00{scope}"
     mark = None if after is None else read_mark(after, question)
@@ -97,14 +97,14 @@ def discover(
 
 
 def _works(generation: Generation | None) -> bool:
-    return generation is not None and generation.standing is Standing.SERVING
+    return generation is not None and generation.state is GenerationState.SERVING
 
 
 def _note(database: Database, generation: Generation) -> None:
     try:
         note_fault(database, generation.number)
     except DatabaseUnavailable:
-        # A reader of a file that it may not write finds all the same.
+        # A process that may not write to the file can still search.
         return
 
 
@@ -168,7 +168,7 @@ class _Search:
         self.notes: list[str] = []
 
     def entries(self) -> list[_Entry]:
-        """Return the hits behind the mark, each with its match: one more than a page, if there
+        """Return the hits after the mark, each with its match: one more than a page, if there
         are."""
         clauses = clauses_of(self._query)
         candidates = self._candidates(clauses)
@@ -226,7 +226,7 @@ class _Search:
     def _ordered(
         self, candidates: Mapping[int, Candidate], weights: Mapping[Operand, float]
     ) -> list[tuple[Rank, int]]:
-        """In the order that the index alone can tell."""
+        """Return the candidates in the order that follows from the index alone."""
         return sorted(
             (
                 (
@@ -246,8 +246,8 @@ class _Search:
         weights: Mapping[Operand, float],
         seen: set[Place],
     ) -> Iterable[_Entry]:
-        """Return the first ones by their text, then the rest as it is; only what really answers. Of
-        pages before this one the texts are not read again."""
+        """Return the first ones by their text, then the rest as it is; only what really answers.
+        The texts of previous pages are not read again."""
         head, rest = ordered[:MOST_RANKED], ordered[MOST_RANKED:]
         unknown = [entry for entry in rest if entry[0][1:3] == (1, 0)]
         # What is not indexed is known by its text alone.
@@ -273,7 +273,7 @@ class _Search:
                     yield _Entry(rank, number, matched)
 
     def _pieces(self, seen: set[Place], wanted: int) -> list[_Entry]:
-        """Return what has a piece of text inside of words, behind everything else."""
+        """Return what has a piece of text inside of words, after everything else."""
         if wanted <= 0 or not self._query.fragments:
             return []
         numbers, newest_alone = with_pieces(
@@ -337,8 +337,8 @@ def discover_of_all_owners(
     limit: int,
     after: str | None = None,
 ) -> Found:
-    """As `discover`, whoever owns the messages. Every call stands in the audit trail, with the
-    operator's name and whose sessions were shown; neither the question nor what was found does."""
+    """Return the same as `discover` over all owners. Every call is audited with the operator's name
+    and the owners whose sessions were shown; neither the question nor the hits are."""
     scope = Scope(None, source=source, roles=roles, since=since, until=until)
     found = discover(database, text, scope, limit=limit, after=after)
     owners = sorted({hit.session.owner for hit in found.hits})

@@ -1,6 +1,6 @@
-"""What the index holds: documents, each a message, a part of a long one, or a summary.
+"""Documents of the index: each a message, a part of a long one, or a summary.
 
-A document's number tells its row: `(id << 8) + part` for messages, the negative of it for
+A document's number identifies its row: `(id << 8) + part` for messages, the negative of it for
 summaries. So numbers grow with time, and the newest are those furthest from 0.
 """
 
@@ -24,20 +24,20 @@ _LAST_PART = (1 << _PART_BITS) - 1
 
 @dataclass(frozen=True, slots=True, order=True)
 class Place:
-    """The row that a document is of: a message's id, or a summary's."""
+    """The row of a document: a message's id, or a summary's."""
 
     id: int
     is_summary: bool = False
 
     @property
     def number(self) -> int:
-        """How the row is noted: the id, negative for a summary."""
+        """The row's number: the id, negative for a summary."""
         return -self.id if self.is_summary else self.id
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What is written into the index for one number."""
+    """The content of the index for one number."""
 
     number: int
     words: Sequence[Word]
@@ -80,12 +80,12 @@ def part_of(number: int) -> int:
 
 
 def last_number(place: Place) -> int:
-    """Return the number behind which no document of the row lies."""
+    """Return the highest number that a document of the row may have."""
     return number_of(place, _LAST_PART)
 
 
 def read_stored(connection: Connection, places: Sequence[Place]) -> list[Stored]:
-    """Return the rows at `places` that there are, whatever their flags. Markers are none: what they
+    """Return the existing rows at `places`, whatever their flags. Markers are left out: what they
     show is in `summaries`."""
     messages = [place.id for place in places if not place.is_summary]
     summaries = [place.id for place in places if place.is_summary]
@@ -108,7 +108,7 @@ def read_stored(connection: Connection, places: Sequence[Place]) -> list[Stored]
 
 
 def documents_of(stored: Stored) -> Iterator[Document]:
-    """Yield the documents of a row; none when there is nothing to be found in it."""
+    """Yield the documents of a row; none where it has nothing to search."""
     text = stored.text
     facts = (
         (Label.OWNER, stored.owner),
@@ -138,17 +138,17 @@ _SUMMARIES = (
 
 
 RECALL_TOOL = "session_search"
-"""Name of the agent tool over this search. What it gave back is not indexed: it is text that is
-stored already, and would be found again and again (F241)."""
+"""Name of the agent tool over this search. Its results are not indexed: they are copies of stored
+text, and would be found again and again."""
 
 PART = 4_000
 """Characters of a document at most; a longer message is several, of which any may be found."""
 
 OVERLAP = 200
-"""Characters that a document shares with the one before, so that a phrase lies whole in one."""
+"""Characters that a document shares with the previous one, so that a phrase is whole in one."""
 
 MOST_PARTS = 1 << 8
-"""Documents of one message: a million characters. What lies behind is found by scrolling alone."""
+"""Documents of one message: a million characters. The rest is only found by scrolling."""
 
 
 def searchable(role: str | None, content: str | None, fields: str | None) -> str:
@@ -184,7 +184,7 @@ def _gap(text: str, at: int) -> int:
 
 
 def _strings(content: Any) -> Iterator[str]:
-    """Yield text in whatever shape content has (F234); images and the like have none."""
+    """Yield text from content of any shape; images and the like have none."""
     match content:
         case str():
             yield content

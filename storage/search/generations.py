@@ -1,7 +1,7 @@
-"""Which indexes there are: one that is searched, and one that is being built to take its place.
+"""Generations of the index: one that is searched, and one that is being built to replace it.
 
-The index is derived, so it is made by whoever first has something to put into it, and made anew
-beside the old one, which goes on being searched and kept up meanwhile.
+The index is derived from the rows, so it is created by the first process that has something to put
+into it, and rebuilt beside the old one, which is searched and kept up to date meanwhile.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from storage.search.words import RULES
 Index: TypeAlias = SqliteIndex | PostgresIndex
 
 
-class Standing(StrEnum):
-    """Serving: searched. Broken: it would be searched, and failed. Building: not yet searched."""
+class GenerationState(StrEnum):
+    """The state of an index. Serving: searched. Broken: failed. Building: not searched yet."""
 
     SERVING = "serving"
     BROKEN = "broken"
@@ -33,11 +33,11 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """An index. Messages up to id `upto` are put into it by who builds it, of which those up to
-    `done` are; later ones come as they are stored."""
+    """An index. The process that builds it puts in the messages up to id `upto`, and has done so
+    up to `done`; later ones are indexed as they are stored."""
 
     number: int
-    standing: Standing
+    state: GenerationState
     rules: str
     upto: int
     done: int
@@ -62,44 +62,46 @@ _COLUMNS = (_G.number, _G.standing, _G.rules, _G.upto, _G.done)
 
 
 def read_generations(connection: Connection, *, keeping: bool = False) -> list[Generation]:
-    """Return all that there are, oldest first. With `keeping` none is dropped before the
-    transaction ends."""
+    """Return all generations, oldest first. With `keeping` none is dropped before the transaction
+    ends."""
     query = select(*_COLUMNS).order_by(_G.number)
     if keeping:
         query = query.with_for_update(read=True)
     return [
-        Generation(number, Standing(standing), rules, upto, done)
-        for number, standing, rules, upto, done in connection.execute(query)
+        Generation(number, GenerationState(state), rules, upto, done)
+        for number, state, rules, upto, done in connection.execute(query)
     ]
 
 
 def searched(connection: Connection) -> Generation | None:
-    """Return the one that answers searches, or would if it were not broken."""
-    found = [one for one in read_generations(connection) if one.standing is not Standing.BUILDING]
+    """Return the generation that answers searches, or would if it were not broken."""
+    found = [
+        one for one in read_generations(connection) if one.state is not GenerationState.BUILDING
+    ]
     return found[-1] if found else None
 
 
 def first(connection: Connection, database: Database) -> Generation:
-    """Return the one that is searched; made, empty, where there is none yet."""
+    """Return the generation that is searched; create an empty one where there is none."""
     if connection.dialect.name == "postgresql":
         connection.execute(sql(f"SELECT pg_advisory_xact_lock({_LOCK})"))
-    return searched(connection) or begin(connection, database, standing=Standing.SERVING)
+    return searched(connection) or begin(connection, database, state=GenerationState.SERVING)
 
 
-def begin(connection: Connection, database: Database, *, standing: Standing) -> Generation:
-    """Make an empty one; another that was being built is given up."""
+def begin(connection: Connection, database: Database, *, state: GenerationState) -> Generation:
+    """Create an empty generation; discard another that was being built."""
     for other in read_generations(connection):
-        if other.standing is Standing.BUILDING:
+        if other.state is GenerationState.BUILDING:
             discard(connection, other)
     if connection.dialect.name == "postgresql":
         install_trigrams(connection)
     newest = connection.execute(select(func.coalesce(func.max(Message.id), 0))).scalar_one()
     highest = connection.execute(select(func.coalesce(func.max(_G.number), 0))).scalar_one()
-    generation = Generation(highest + 1, standing, RULES, newest, 0)
+    generation = Generation(highest + 1, state, RULES, newest, 0)
     connection.execute(
         insert(_G).values(
             number=generation.number,
-            standing=standing,
+            standing=state,
             rules=RULES,
             upto=newest,
             done=0,
@@ -108,31 +110,31 @@ def begin(connection: Connection, database: Database, *, standing: Standing) -> 
     )
     index = generation.index(connection)
     index.create(connection)
-    if standing is Standing.SERVING:
+    if state is GenerationState.SERVING:
         index.complete(connection)
     return generation
 
 
 def bound(connection: Connection, generation: Generation) -> tuple[Generation, int]:
-    """Note up to which rows it has to be filled: those of now. Gives it with the newest message's
-    id, and the newest summary's."""
+    """Set the rows up to which it has to be filled, the present ones. Returns it with the ids of
+    the newest message and of the newest summary."""
     message, summary = newest_rows(connection)
     connection.execute(update(_G).where(_G.number == generation.number).values(upto=message))
     return replace(generation, upto=message), summary
 
 
 def note_done(connection: Connection, generation: Generation, done: int) -> bool:
-    """Note how far it is built; whether it is still the one that is being built."""
+    """Store how far it is built; return whether it is still the one that is being built."""
     hit = connection.execute(
         update(_G)
-        .where(_G.number == generation.number, _G.standing == Standing.BUILDING)
+        .where(_G.number == generation.number, _G.standing == GenerationState.BUILDING)
         .values(done=done)
     ).rowcount
     return hit == 1
 
 
 def take_over(connection: Connection, generation: Generation) -> None:
-    """Let it be searched, and drop every other."""
+    """Make it the one that is searched, and drop every other."""
     index = generation.index(connection)
     index.complete(connection)
     index.settle(connection)
@@ -140,21 +142,21 @@ def take_over(connection: Connection, generation: Generation) -> None:
         if other.number != generation.number:
             discard(connection, other)
     connection.execute(
-        update(_G).where(_G.number == generation.number).values(standing=Standing.SERVING)
+        update(_G).where(_G.number == generation.number).values(standing=GenerationState.SERVING)
     )
 
 
 def note_broken(connection: Connection, number: int) -> None:
-    """Note that it failed."""
+    """Mark it as broken."""
     connection.execute(
         update(_G)
-        .where(_G.number == number, _G.standing == Standing.SERVING)
-        .values(standing=Standing.BROKEN)
+        .where(_G.number == number, _G.standing == GenerationState.SERVING)
+        .values(standing=GenerationState.BROKEN)
     )
 
 
 def discard(connection: Connection, generation: Generation) -> None:
-    """Remove it."""
+    """Delete it with its tables."""
     connection.execute(delete(_G).where(_G.number == generation.number))
     generation.index(connection).drop(connection)
 
@@ -167,15 +169,15 @@ def newest_rows(connection: Connection) -> tuple[int, int]:
 
 
 _SQLITE_CODES = frozenset({11, 267, 1})
-"""SQLITE_CORRUPT, SQLITE_CORRUPT_VTAB, and SQLITE_ERROR, with which a missing table is told."""
+"""SQLITE_CORRUPT, SQLITE_CORRUPT_VTAB, and SQLITE_ERROR, which reports a missing table."""
 
 _POSTGRESQL_STATES = frozenset({"42P01", "42703", "XX001", "XX002", "58P01"})
 """A missing table or column, and data, index or file damaged."""
 
 
 def is_index_fault(error: DatabaseUnavailable) -> bool:
-    """Return whether a statement failed over the index, seen from where only the index was
-    asked."""
+    """Return whether a failed statement means a fault of the index, provided that it read nothing
+    but the index."""
     driver = getattr(error.__cause__, "orig", None)
     code = getattr(driver, "sqlite_errorcode", None)
     if code is not None:
@@ -208,7 +210,7 @@ _ARE_THERE = {
 
 
 def are_there(connection: Connection) -> bool:
-    """Return whether new rows are noted."""
+    """Return whether the triggers that note new rows exist."""
     message, summary = NAMES
     count = connection.execute(
         sql(_ARE_THERE[connection.dialect.name]), {"a": message, "b": summary}
@@ -217,7 +219,7 @@ def are_there(connection: Connection) -> bool:
 
 
 def make_again(connection: Connection) -> None:
-    """Make those that are missing."""
+    """Create the triggers that are missing."""
     if not are_there(connection):
         for statement in _SQLITE if connection.dialect.name == "sqlite" else _POSTGRESQL:
             connection.exec_driver_sql(statement)

@@ -1,8 +1,8 @@
-"""Put into the index what was stored since: deferred, so that no turn waits for it.
+"""Index what was stored since: deferred, so that no turn waits for it.
 
 The database notes every new row itself (a trigger writes its number into `search_pending`, nothing
-more), so rows are noted whoever writes them, and a broken index never fails a write (F218). What is
-noted and not indexed yet, every search reads as it stands, so nothing is found late.
+more), whichever process writes it, and a broken index never fails a write. A search reads rows that
+are noted but not indexed yet as they are, so nothing is found late.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from storage.errors import DatabaseUnavailable, StorageError
 from storage.models import Message, SearchPending, Summary
 from storage.search import generations
 from storage.search.documents import Document, Place, documents_of, read_stored
-from storage.search.generations import Generation, Standing, is_index_fault
+from storage.search.generations import Generation, GenerationState, is_index_fault
 
 BATCH = 200
 """Rows that one transaction indexes: on SQLite every turn waits while it writes."""
@@ -34,7 +34,7 @@ class Indexed:
 def index_pending(database: Database, *, most: int = 10_000, batch: int = BATCH) -> Indexed:
     """Index up to `most` rows that wait for it, the newest first, in short transactions.
 
-    May run anywhere at any time, also twice. An index that fails is noted as broken, and the rows
+    May run anywhere at any time, also twice. An index that fails is marked as broken, and the rows
     wait. Raises `DatabaseUnavailable` where it is the database that fails.
     """
     rows = 0
@@ -71,7 +71,7 @@ def _waiting(connection: Connection, limit: int) -> list[Place]:
 def _write(
     database: Database, waiting: Sequence[Place], documents: dict[int, list[Document]]
 ) -> bool:
-    """Write them into every index; False where one turned out to be broken."""
+    """Write documents into every index; False where one turned out to be broken."""
     failing = 0
     try:
         with database.write() as connection:
@@ -85,7 +85,7 @@ def _write(
             ).scalars()
             new = [document for number in taken for document in documents.get(number, ())]
             for generation in there:
-                if generation.standing is not Standing.BROKEN:
+                if generation.state is not GenerationState.BROKEN:
                     failing = generation.number
                     generation.index(connection).add(connection, new)
     except DatabaseUnavailable as error:
@@ -97,7 +97,7 @@ def _write(
 
 
 def note_fault(database: Database, number: int) -> None:
-    """Keep in mind that an index failed, for `afterturn doctor`."""
+    """Record that an index failed, for `afterturn doctor`."""
     with database.write() as connection:
         generations.note_broken(connection, number)
 
@@ -107,12 +107,12 @@ PAGE = 500
 
 
 class RebuildOvertaken(StorageError):
-    """Somebody else began a rebuild meanwhile, so this one was given up. Let that one end."""
+    """Another process began a rebuild meanwhile, so this one was given up. Let that one end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """What was indexed anew."""
+    """The result of a rebuild."""
 
     generation: int
     messages: int
@@ -128,15 +128,15 @@ def rebuild(
     """Build a new index from the rows and drop the old one, broken or not.
 
     Turns are stored and searches answered meanwhile, by the old one where it works. Each page is
-    read outside of the transaction that writes it. `progress` is told how many of how many rows
-    are done. What a rebuild that was cut off has left is removed by the next. Raises
+    read outside of the transaction that writes it. `progress` is called with the number of rows
+    that are done and the total. The next rebuild removes what an interrupted one has left. Raises
     `RebuildOvertaken`.
     """
     with database.write() as connection:
         generations.make_again(connection)
-        begun = generations.begin(connection, database, standing=Standing.BUILDING)
-    # Whoever indexes a row from now on knows of this index. So it has to be filled with what there
-    # is by now, and no more, or a busy database would keep it building for ever.
+        begun = generations.begin(connection, database, state=GenerationState.BUILDING)
+    # Rows indexed from now on go into this index, too. So it has to be filled with the present rows
+    # and no more, or a busy database would keep it building for ever.
     with database.write() as connection:
         generation, last_summary = generations.bound(connection, begun)
         total = _count(connection)
@@ -151,15 +151,15 @@ def rebuild(
 
 
 class _Done:
-    def __init__(self, total: int, tell: Callable[[int, int], None] | None) -> None:
+    def __init__(self, total: int, progress: Callable[[int, int], None] | None) -> None:
         self._total = total
-        self._tell = tell
+        self._progress = progress
         self._rows = 0
 
     def more(self, rows: int) -> None:
         self._rows += rows
-        if self._tell is not None:
-            self._tell(self._rows, max(self._total, self._rows))
+        if self._progress is not None:
+            self._progress(self._rows, max(self._total, self._rows))
 
 
 def _pages(

@@ -1,6 +1,6 @@
-"""Whether a text answers a query, how well, and where: what both databases' answers are ranked by.
+"""Matching: whether a text answers a query, how well, and where. Both databases rank by it.
 
-The index only tells which texts to look at. So both databases rank alike, and a text that is not
+The index only names the texts to read. So both databases rank alike, and a text that is not
 indexed yet, or cannot be because the index is broken, is found by the same rules.
 """
 
@@ -15,22 +15,22 @@ from storage.search.query import Alternative, Group, Operand, Query
 from storage.search.words import Word, words_of
 
 SATURATION = 1.2
-"""How soon more of the same word counts no more; as in BM25."""
+"""How soon further occurrences of a word stop counting; as in BM25."""
 
 USUAL_WORDS = 100
-"""Length of a text at which length speaks neither for nor against it."""
+"""Length of a text at which length counts neither for nor against it."""
 
 LENGTH_COUNTS = 0.3
 TOGETHER = 1.5
-"""What words are worth, times their own, that stand together as they were typed."""
+"""Factor for words that are next to each other as they were typed."""
 
 _CROWD = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A text that answers. `whole` says that it has everything that one alternative asks for,
-    `spans` where the words are, in characters."""
+    """A text that answers. `whole` says that it has all that one alternative requires; `spans` are
+    the places of the words, in characters."""
 
     found: frozenset[Operand]
     whole: bool
@@ -72,12 +72,12 @@ class _Text:
 
 
 def weight(documents: int) -> float:
-    """Return what an operand that so many documents have is worth."""
+    """Return the weight of an operand that so many documents have."""
     return math.log(1 + _CROWD / (documents + 0.5))
 
 
 def match(query: Query, text: str, weights: Mapping[Operand, float]) -> Match | None:
-    """Return how `text` answers; None when it does not. An operand without a weight is worth 1."""
+    """Return how `text` answers; None when it does not. An operand without a weight weighs 1."""
     stored = _Text(words_of(text))
     if not stored.words:
         return None
@@ -108,16 +108,16 @@ def match(query: Query, text: str, weights: Mapping[Operand, float]) -> Match | 
 
 
 def match_fragments(fragments: Sequence[str], text: str) -> Match | None:
-    """Return how `text` has pieces of text in it, be it inside of words; None when it has none."""
-    folded = text.lower()
-    if len(folded) != len(text):
-        # Of the few letters that change their length only the places would be wrong.
-        folded = "".join(one.lower() if len(one.lower()) == 1 else one for one in text)
+    """Return how `text` has pieces of text in it, also inside of words; None when it has none."""
+    lowered = text.lower()
+    if len(lowered) != len(text):
+        # For the few letters whose length changes only the places would be wrong.
+        lowered = "".join(one.lower() if len(one.lower()) == 1 else one for one in text)
     spans: list[tuple[int, int]] = []
     score = 0.0
     hit = 0
     for fragment in fragments:
-        at = folded.find(fragment)
+        at = lowered.find(fragment)
         if at >= 0:
             hit += 1
             score += len(fragment)
@@ -168,8 +168,8 @@ def _merged(spans: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """A piece of a text around what was found; `marks` are where it stands in `text`. Where the
-    piece is not the whole, an ellipsis says so."""
+    """A piece of a text around its hits; `marks` are their places in `text`. An ellipsis shows
+    where the text goes on."""
 
     text: str
     marks: tuple[tuple[int, int], ...]
@@ -189,7 +189,7 @@ EXCERPT = 240
 
 
 def excerpt(text: str, spans: Sequence[tuple[int, int]]) -> Excerpt:
-    """Return the piece of `text` that holds most of `spans`."""
+    """Return the piece of `text` that contains most of `spans`."""
     start, end = _best(text, spans)
     before, after = "…" if start else "", "…" if end < len(text) else ""
     shift = len(before) - start

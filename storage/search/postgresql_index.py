@@ -1,9 +1,9 @@
 """The index in PostgreSQL: a table with a text-search vector made by us, under a GIN index.
 
-`search_documents_N.words` has terms with their places, written forms that differ behind `~`
-(prefixes), labels behind `@`. Vectors lie out of line, so a row that a posting names costs little
-to look at. A posting list is read whole whatever the limit; so every document is labelled with its
-era, some ten thousand documents long, and common words are looked for in the newest eras alone.
+`search_documents_N.words` has terms with their places, written forms that differ after `~`
+(prefixes), labels after `@`. Vectors are stored out of line, so a row that a posting names is
+cheap to visit. A posting list is always read whole; so every document is labelled with its era,
+some ten thousand documents long, and common words are searched in the newest eras first.
 
 Where the server has the extension pg_trgm, pieces of words are found by an index, too.
 """
@@ -27,7 +27,7 @@ _SUMMARY = "'@y'"
 """Label of every summary, which are few."""
 
 _ERAS = 2
-"""Newest eras in which a list is looked for first: the last one has hardly begun at times."""
+"""Newest eras that are searched first; two, since the last one may have just begun."""
 
 _TABLE = (
     "CREATE TABLE {table} (number bigint PRIMARY KEY, words tsvector NOT NULL, body text)"
@@ -36,8 +36,8 @@ _TABLE = (
 _INDEX = "CREATE INDEX {table}_words ON {table} USING gin (words)"
 _PIECES = "CREATE INDEX {table}_body ON {table} USING gin (body gin_trgm_ops)"
 _MERGE = "SELECT gin_clean_pending_list(CAST(CAST(:name AS text) AS regclass))"
-# One branch for however many lists are asked for: planning one for each takes longer than reading.
-# The sums keep the planner from going by the number, `OFFSET 0` from joining whole tables
+# One branch for however many lists are requested: planning one for each takes longer than reading.
+# The sums keep the planner from using the number's index, `OFFSET 0` from joining whole tables
 # where a few rows are looked up.
 _MESSAGES = (
     "SELECT q.at, l.number FROM unnest(CAST(:asked AS text[])) WITH ORDINALITY AS q (asked, at)"
@@ -86,7 +86,7 @@ def has_trigrams(connection: Connection) -> bool:
 
 
 def install_trigrams(connection: Connection) -> bool:
-    """Install pg_trgm where the server has it and lets us; whether it is there now."""
+    """Install pg_trgm where the server has it and permits it; return whether it is there now."""
     if has_trigrams(connection):
         return True
     offered = connection.execute(
@@ -110,22 +110,22 @@ class PostgresIndex:
         self.has_pieces = has_pieces
 
     def create(self, connection: Connection) -> None:
-        """Make it, empty and without what makes it fast; one of that name is dropped."""
+        """Create its table, empty and without indexes; drop one of that name."""
         self.drop(connection)
         connection.exec_driver_sql(_TABLE.format(table=self.table))
 
     def complete(self, connection: Connection) -> None:
-        """Make what makes it fast: at once for all documents, which is many times quicker."""
+        """Create its indexes: at once for all documents, which is many times quicker."""
         connection.exec_driver_sql(_INDEX.format(table=self.table))
         if self.has_pieces:
             connection.exec_driver_sql(_PIECES.format(table=self.table))
 
     def drop(self, connection: Connection) -> None:
-        """Remove it, if it is there."""
+        """Drop its table, if it exists."""
         connection.exec_driver_sql(f"DROP TABLE IF EXISTS {self.table}")
 
     def add(self, connection: Connection, documents: Sequence[Document]) -> int:
-        """Index what is not indexed yet; gives how many were given."""
+        """Index what is not indexed yet; return the number of documents passed in."""
         if not documents:
             return 0
         connection.execute(
@@ -139,15 +139,15 @@ class PostgresIndex:
                 ],
             },
         )
-        # A GIN index collects what is new in a list that every search reads from end to end.
-        # Merged now, in one go, it is short for all of them.
+        # A GIN index collects new entries in a list that every search reads from end to end. Merged
+        # now, in one go, it is short for all of them.
         names = (f"{self.table}_words", f"{self.table}_body")
         for name in connection.execute(sql(_GIN), {"names": list(names)}).scalars().all():
             connection.execute(sql(_MERGE), {"name": name})
         return len(documents)
 
     def settle(self, connection: Connection) -> None:
-        """As `SqliteIndex.settle`."""
+        """Remove from the waiting rows those that are indexed here."""
         connection.exec_driver_sql(_SETTLE.format(table=self.table))
 
     def find(
@@ -159,7 +159,7 @@ class PostgresIndex:
         newest: tuple[int, int],
         limit: int,
     ) -> list[list[int]]:
-        """As `SqliteIndex.find`."""
+        """Return the newest documents of each clause, as `SqliteIndex.find` does."""
         search = partial(self._search, connection, scope=scope, newest=newest, limit=limit)
         asked = dict(enumerate(_asked(clause, scope) for clause in clauses))
         messages: list[list[int]] = [[] for _ in clauses]
@@ -188,7 +188,7 @@ class PostgresIndex:
         newest: tuple[int, int],
         limit: int,
     ) -> list[int]:
-        """As `SqliteIndex.find_pieces`."""
+        """Return documents that may have `fragment`, as `SqliteIndex.find_pieces` does."""
         pattern = escape(fragment).replace("\\", "\\\\").replace("%", r"\%").replace("_", r"\_")
         labels = {0: " & ".join(f"'@{one}'" for one in scope.labels)}
         search = partial(
@@ -207,7 +207,7 @@ class PostgresIndex:
         return found[0]
 
     def holds(self, connection: Connection, number: int, term: str) -> bool:
-        """As `SqliteIndex.holds`; by the words' index and no other."""
+        """Return whether the index of words, and no other, finds document `number` by `term`."""
         found = connection.execute(
             sql(_HOLDS.format(table=self.table)),
             {"asked": f"'{term}'", "number": number},

@@ -1,8 +1,8 @@
-"""What a person or a model asked, as a value. Every string is a query; none raises.
+"""Queries of a person or a model, parsed into a value. Every string is a query; none raises.
 
-Words: any of them, messages with all of them first. "Phrases" stand together. `AND`, `OR`, `NOT`
-in capitals, `NOT` before `AND` before `OR`; words side by side are one operand of them. `word*` is
-any word that begins so. Everything else is text (ENGINE.md §11).
+Words: any of them, messages with all of them first. "Phrases" are found word after word. `AND`,
+`OR`, `NOT` in capitals, `NOT` before `AND` before `OR`; words side by side are one operand of them.
+`word*` is any word that begins so. Everything else is text.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from storage.search.words import STOP_WORDS, is_cjk, words_of
 
 MOST_CHARACTERS = 2_048
-"""Of a longer query only the beginning counts (REFERENCE.md §10)."""
+"""Only so many characters at the beginning of a query count."""
 
 MOST_OPERANDS = 24
 """Words and phrases of one group that count: a pasted page is no better a question than its
@@ -26,8 +26,8 @@ _OPERATORS = frozenset({"AND", "OR", "NOT"})
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """Words that stand together, one or several; of the last the beginning is enough when `prefix`
-    is set. `typed` is what was written."""
+    """One word, or several next to each other; with `prefix` the beginning of the last one is
+    enough. `typed` is what was written."""
 
     terms: tuple[str, ...]
     prefix: bool = False
@@ -37,7 +37,7 @@ class Operand:
 @dataclass(frozen=True, slots=True)
 class Group:
     """Operands of which any is enough. `together` are those that were written without a space
-    between (`a-b`, a run of CJK): where they stand together, a text answers better."""
+    between (`a-b`, a run of CJK): a text with them next to each other answers better."""
 
     operands: tuple[Operand, ...]
     together: tuple[Operand, ...] = ()
@@ -45,7 +45,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """All `required` groups and none of `excluded`."""
+    """A condition: all `required` groups and none of `excluded`."""
 
     required: tuple[Group, ...]
     excluded: tuple[Group, ...] = ()
@@ -53,16 +53,16 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Alternatives of which any is enough; none of them where nothing was asked for that could be
-    found. `fragments` are pieces of text to look for inside of words, where words find too
-    little: none for a query with operators."""
+    """Alternatives of which any is enough; empty where the text has nothing that could be found.
+    `fragments` are pieces of text to search inside of words, where words find too little: none for
+    a query with operators."""
 
     alternatives: tuple[Alternative, ...]
     fragments: tuple[str, ...] = ()
 
     @property
     def operands(self) -> tuple[Operand, ...]:
-        """What is looked for, each once, in order."""
+        """The operands to search for, each once, in order."""
         found = (
             operand
             for alternative in self.alternatives
@@ -80,7 +80,7 @@ class _Piece:
 
 
 def parse(text: str) -> Query:
-    """Read any string."""
+    """Parse any string."""
     pieces = _without_loose_ends(list(_pieces(text[:MOST_CHARACTERS])))
     parts = _split(pieces, "OR")
     alternatives = tuple(
@@ -104,7 +104,7 @@ def _is_operator(piece: _Piece) -> bool:
 
 
 def _without_loose_ends(pieces: list[_Piece]) -> list[_Piece]:
-    """Operators with nothing to work on, at either end, were left over or not meant."""
+    """Drop operators without an operand at either end: they were left over or not meant."""
     while pieces and _is_operator(pieces[-1]):
         pieces = pieces[:-1]
     while pieces and _is_operator(pieces[0]) and pieces[0].text != "NOT":
@@ -130,15 +130,15 @@ def _alternative(pieces: list[_Piece], *, plain: bool) -> Alternative | None:
         wanted, *unwanted = _split(part, "NOT")
         required += _group(wanted, whole=has_operators or not plain)
         for each in unwanted:
-            # `a NOT b c` leaves out what has `b`; `c` is wanted, as it would be in front.
+            # `a NOT b c` leaves out what has `b`; `c` is wanted, as if it came first.
             excluded += _group(each[:1], whole=True)
             required += _group(each[1:], whole=True)
     return Alternative(tuple(required), tuple(excluded)) if required else None
 
 
 def _group(pieces: list[_Piece], *, whole: bool) -> list[Group]:
-    """Return the pieces as a group; none where there is no word in them. Where `whole` is set, a
-    piece that holds several words is asked for as it was written."""
+    """Return the pieces as a group; an empty list where they have no word. Where `whole` is set, a
+    piece of several words is searched as it was written."""
     operands: list[Operand] = []
     together: list[Operand] = []
     for piece in pieces:
@@ -150,7 +150,7 @@ def _group(pieces: list[_Piece], *, whole: bool) -> list[Group]:
             continue
         together.append(operand)
         operands += _apart(operand)
-    kept = tuple(dict.fromkeys(_telling(operands)))[:MOST_OPERANDS]
+    kept = tuple(dict.fromkeys(_without_stop_words(operands)))[:MOST_OPERANDS]
     return [Group(kept, tuple(together)[:MOST_OPERANDS])] if kept else []
 
 
@@ -178,27 +178,27 @@ def _apart(operand: Operand) -> list[Operand]:
     ]
 
 
-def _telling(operands: list[Operand]) -> Iterable[Operand]:
-    """Without words that are in every text, unless there are no others."""
-    telling = [operand for operand in operands if not set(operand.terms) <= STOP_WORDS]
-    return telling or operands
+def _without_stop_words(operands: list[Operand]) -> Iterable[Operand]:
+    """Drop words that are in every text, unless there are no others."""
+    kept = [operand for operand in operands if not set(operand.terms) <= STOP_WORDS]
+    return kept or operands
 
 
 def _fragments(pieces: list[_Piece]) -> Iterator[str]:
-    """Yield pieces of three characters or more that are more than CJK, which pairs find by
+    """Yield pieces of three characters or more that are not CJK alone, which pairs find by
     themselves."""
     for piece in pieces:
         text = piece.text.rstrip("*").strip().lower()
         words = words_of(text)
-        telling = not {word.term for word in words} <= STOP_WORDS
-        if len(text) >= 3 and telling and not all(is_cjk(word.term) for word in words):
+        has_content = not {word.term for word in words} <= STOP_WORDS
+        if len(text) >= 3 and has_content and not all(is_cjk(word.term) for word in words):
             yield text
 
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """One of each of `required`, and none of `excluded`. A document in the list has `known` for
-    certain; `weighs` is the operand whose worth the length of the list tells."""
+    """One of each of `required`, and none of `excluded`. Documents in the list certainly have
+    `known`; `weighs` is the operand whose weight follows from the length of the list."""
 
     required: tuple[tuple[Operand, ...], ...]
     excluded: tuple[Operand, ...]
@@ -208,7 +208,7 @@ class Clause:
 
 
 def clauses_of(query: Query) -> list[Clause]:
-    """Return the lists to ask for, each once."""
+    """Return the lists to request from the index, each once."""
     found: dict[Clause, None] = {}
     for alternative in query.alternatives:
         for clause in _of(alternative):

@@ -1,4 +1,4 @@
-"""What a search gives."""
+"""Results of a search."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from storage.search.matching import Excerpt
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A message around a hit, or of a page that is scrolled through. `text` is what can be
-    searched of it; `archived` says that a summary stands for it in the live view."""
+    """A message around a hit, or of a page that is scrolled through. `text` is its searchable text;
+    `archived` says that a summary stands for it in the live view."""
 
     message_id: int
     position: int
@@ -52,10 +52,10 @@ class Covering:
 class Hit:
     """A message or a live summary that answers. `message_id` is None for a summary, `role` then
     `summary`, and `position` that of the last message it covers. `whole` says that it has all that
-    was asked for; `score` compares hits of one answer, and no others.
+    was searched for; `score` compares hits of one answer, and no others.
 
-    `window` are up to five messages before and behind, with the hit itself; `opening` and `ending`
-    the session's first and last three (ENGINE.md §11).
+    `window` has up to five messages before and after, with the hit itself; `opening` and `ending`
+    the session's first and last three.
     """
 
     session: SessionFacts
@@ -78,8 +78,8 @@ class Hit:
 class Found:
     """A page of an answer. `next` is the mark of the next page, None at the end.
 
-    `notes` tell in sentences where something may be missing: an index that is broken or far
-    behind, or pieces of words that could be looked for among the newest messages alone.
+    `notes` say in sentences where something may be missing: an index that is broken or far behind,
+    or pieces of words that could be searched in the newest messages alone.
     """
 
     hits: tuple[Hit, ...]
@@ -89,8 +89,8 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Scrolled:
-    """A piece of a session, in order; `around` is the position that was asked for. `before` and
-    `behind` are ids of messages to scroll on from, None at the session's ends."""
+    """A piece of a session, in order; `around` is the requested position. `before` and `behind` are
+    ids of messages to scroll on from, None at the session's ends."""
 
     session: SessionFacts
     around: int
@@ -121,8 +121,8 @@ Rank = tuple[int, int, int, int]
 
 
 class SearchMarkError(StorageError):
-    """The mark of a page is none of this question: pass on what the last page ended on, together
-    with the same query and filters."""
+    """The mark of a page does not belong to this question: pass on what the last page ended on,
+    together with the same query and filters."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -133,8 +133,8 @@ class SearchMarkError(StorageError):
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """`newest` are the newest message's and summary's ids at the first page, `counts` how many
-    documents each clause had, `last` the last hit's rank."""
+    """The end of a page. `newest` are the newest message's and summary's ids at the first page,
+    `counts` how many documents each clause had, `last` the last hit's rank."""
 
     newest: tuple[int, int]
     counts: tuple[int, ...]
@@ -148,7 +148,7 @@ def write_mark(mark: Mark, question: str) -> str:
 
 
 def read_mark(text: str, question: str) -> Mark:
-    """Return the mark that was written; raises `SearchMarkError`."""
+    """Parse a mark; raises `SearchMarkError`."""
     try:
         values = json.loads(base64.b64decode(text.encode(), altchars=b"-_", validate=True))
         digest, message, summary, block, tier, score, number, *counts = values

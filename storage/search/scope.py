@@ -1,4 +1,4 @@
-"""Where a search may look: whose sessions, and which messages in them."""
+"""Scope of a search: whose sessions, and which messages in them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from storage.types import escape
 
 SUMMARY = "summary"
-"""Stands for the role that a marker does not have."""
+"""The role of summaries in a scope, since markers have none of their own."""
 
 ROLES = ("user", "assistant", "tool", "system", SUMMARY)
 
@@ -35,8 +35,7 @@ class Scope:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What every document in the scope carries as words of their own; the rest is left to the
-        rows."""
+        """The labels of every document in the scope; the rows decide about the other filters."""
         wanted = (
             None if self.owner is None else label(Label.OWNER, self.owner),
             None if self.session is None else label(Label.SESSION, str(self.session)),
@@ -56,7 +55,7 @@ class Scope:
 
 
 class Label(StrEnum):
-    """What is indexed of a document beside its words."""
+    """A kind of label, which is indexed for a document beside its words."""
 
     OWNER = "o"
     SESSION = "s"
@@ -69,7 +68,7 @@ def label(kind: Label, value: str) -> str:
 
 
 def triple(kind: Label, value: str) -> str:
-    """Return the same as three characters, which an index of trigrams has as one of them."""
+    """Return the same as three characters, which make one entry of an index of trigrams."""
     digest = _digest(kind, value)
     return "".join(
         chr(_PRIVATE_USE + int.from_bytes(digest[at : at + 2]) % (_FIELDS - 2)) for at in (0, 2, 4)
@@ -81,10 +80,10 @@ def _digest(kind: Label, value: str) -> bytes:
 
 
 VISIBLE_MESSAGE = "m.kind = 'message' AND (m.active = 1 OR m.compacted = 1)"
-"""Live or archived, never rewound, and no marker (ENGINE.md §2)."""
+"""Live or archived, never rewound, and no marker."""
 
 VISIBLE_SUMMARY = "y.status = 'live'"
-"""Shown by a live marker; superseded and undone versions are not (ENGINE.md §11)."""
+"""Shown by a live marker; superseded and undone versions are not."""
 
 
 def message_filter(scope: Scope) -> str:
@@ -104,7 +103,7 @@ def summary_filter(scope: Scope) -> str:
 
 
 def filter_values(scope: Scope) -> dict[str, Any]:
-    """Return what is bound in both conditions."""
+    """Return the parameters of both conditions."""
     values: dict[str, Any] = {
         "owner": None if scope.owner is None else escape(scope.owner),
         "source": None if scope.source is None else escape(scope.source),

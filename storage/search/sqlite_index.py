@@ -2,8 +2,8 @@
 
 `search_words_N` has the words that `words` makes, in a column each for terms, for written forms
 where they differ (prefixes), and for labels. Its tokenizer only splits at spaces. Postings are read
-newest first and no further than wanted. `search_pieces_N` has trigrams without places: it tells
-which texts may hold a piece of text, and the text itself is then looked at.
+newest first and no further than needed. `search_pieces_N` has trigrams without places: it names the
+texts that may have a piece of text, which are then read.
 """
 
 from __future__ import annotations
@@ -66,21 +66,21 @@ class SqliteIndex:
         self.pieces = f"search_pieces_{generation:d}"
 
     def create(self, connection: Connection) -> None:
-        """Make it, empty; one of that name that is there is dropped."""
+        """Create its tables, empty; drop those of that name."""
         self.drop(connection)
         connection.exec_driver_sql(_WORDS.format(words=self.words))
         connection.exec_driver_sql(_PIECES.format(pieces=self.pieces))
 
     def complete(self, connection: Connection) -> None:
-        """Do nothing: the index is complete as it is made."""
+        """Do nothing: the index is complete as it is created."""
 
     def drop(self, connection: Connection) -> None:
-        """Remove it, if it is there, be it broken."""
+        """Drop its tables, if they exist, even broken ones."""
         for table in (self.words, self.pieces):
             connection.exec_driver_sql(f"DROP TABLE IF EXISTS {table}")
 
     def add(self, connection: Connection, documents: Sequence[Document]) -> int:
-        """Index what is not indexed yet; gives how many that were."""
+        """Index what is not indexed yet; return the number of documents added."""
         known = self._known(connection, documents)
         new = [document for document in documents if document.number not in known]
         if not new:
@@ -107,7 +107,7 @@ class SqliteIndex:
         return len(new)
 
     def settle(self, connection: Connection) -> None:
-        """Let no row wait any more that is indexed here."""
+        """Remove from the waiting rows those that are indexed here."""
         connection.exec_driver_sql(_SETTLE.format(table=self.words))
 
     def find(
@@ -119,9 +119,9 @@ class SqliteIndex:
         newest: tuple[int, int],
         limit: int,
     ) -> list[list[int]]:
-        """For each clause the newest documents, messages' and summaries', at most `limit` each.
+        """Return each clause's newest documents of messages and summaries, at most `limit` each.
 
-        `newest` are the numbers behind which nothing is looked for, of messages and of summaries.
+        `newest` are the numbers after which nothing is searched, of messages and of summaries.
         """
         labels = [f'labels : "{one}"' for one in scope.labels]
         return [
@@ -168,7 +168,7 @@ class SqliteIndex:
         return found.first() is None
 
     def bytes_used(self, connection: Connection) -> int:
-        """Return its size, without the free room in its pages."""
+        """Return its size, without the free space in its pages."""
         sizes = (
             connection.exec_driver_sql(_BYTES.format(table=table)).scalar_one()
             for table in (self.words, self.pieces)
@@ -176,7 +176,7 @@ class SqliteIndex:
         return sum(int(size) for size in sizes)
 
     def verify(self, connection: Connection) -> None:
-        """Read all of it; raises the driver's error where something does not fit together."""
+        """Read all of it; raise the driver's error where something is inconsistent."""
         for table in (self.words, self.pieces):
             connection.exec_driver_sql(_VERIFY.format(table=table))
 

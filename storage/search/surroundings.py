@@ -1,4 +1,4 @@
-"""What stands around a hit: window, the session's ends, the summary that covers it."""
+"""Surroundings of a hit: its window, the session's ends, the summary that covers it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from storage.search.scope import SUMMARY, Scope
 
 WINDOW = 5
 BOOKENDS = 3
-"""Messages around a hit on either side, and at either end of its session (ENGINE.md §11)."""
+"""Messages around a hit on either side, and at either end of its session."""
 
 _M, _S, _Y = Message, Session, Summary
 _VISIBLE = sql("messages.kind = 'message' AND (messages.active = 1 OR messages.compacted = 1)")
@@ -48,10 +48,9 @@ class _Row:
 
 
 def hits_of(connection: Connection, found: Sequence[tuple[int, Match]], scope: Scope) -> list[Hit]:
-    """Return the hits for documents that match, in the same order, with all that stands around
-    them.
+    """Return the hits for documents that match, in the same order, with their surroundings.
 
-    The owner is looked at once more: what the index names is never shown on its word alone.
+    The owner is checked once more: a row that the index names is never shown on that basis alone.
     """
     rows = _rows(connection, {place_of(number) for number, _ in found})
     if scope.owner is not None:
@@ -90,14 +89,14 @@ def hits_of(connection: Connection, found: Sequence[tuple[int, Match]], scope: S
 
 
 def facts_of(connection: Connection, key: int) -> SessionFacts:
-    """Return what is told of a session with a hit."""
+    """Return the facts about a session with a hit."""
     return SessionFacts(*connection.execute(select(*FACTS).where(_S.key == key)).one())
 
 
 def lines_around(
     connection: Connection, key: int, position: int, before: int, behind: int
 ) -> tuple[Line, ...]:
-    """Return the message at `position` with up to so many before and behind it, in order: of those
+    """Return the message at `position` with up to so many before and after it, in order: of those
     that can be found."""
     values = {"key": key, "place": position, "before": before, "behind": behind + 1}
     return _in_order(connection.execute(_AROUND, values).all())
@@ -203,7 +202,7 @@ _VISIBLE_READING = or_(_M_READING.active == 1, _M_READING.compacted == 1)
 def scroll(
     database: Database, *, owner: str, session_id: str, message_id: int, window: int
 ) -> Scrolled | None:
-    """Up to `window` messages on either side of one that can be found, archived ones included.
+    """Return up to `window` messages on either side of one that can be found, archived ones too.
 
     None when the owner has no such message: rewound ones and those of others are none.
     """
@@ -222,7 +221,7 @@ def scroll(
         if row is None:
             return None
         key, position = row
-        # One more at either end tells whether there are more.
+        # One more at either end shows whether there are more.
         lines = lines_around(connection, key, position, window + 1, window + 1)
         place = next(at for at, line in enumerate(lines) if line.position == position)
         shown = lines[max(0, place - window) : place + window + 1]

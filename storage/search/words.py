@@ -1,8 +1,7 @@
-"""A text cut into the words that the index knows: folded, stemmed, CJK in overlapping pairs.
+"""Words of a text as the index knows them: normalised, stemmed, CJK in overlapping pairs.
 
-The same cut is made of what is stored and of what is asked, and on both databases, so a word is
-found exactly where this module says that it stands. A change of its rules needs a new `RULES` and
-makes every index outdated.
+Stored text and queries are cut alike, on both databases, so a word is found exactly where this
+module places it. A change of its rules needs a new `RULES` and makes every index outdated.
 
 Of a run of CJK characters every two neighbours are a word, and so is its last character: each
 character but the last begins a pair, so a single one is found as the beginning of a word. A change
@@ -19,7 +18,7 @@ from functools import lru_cache
 from snowballstemmer.english_stemmer import EnglishStemmer
 
 RULES = "2"
-"""Version of the cut. An index tells with which one it was made."""
+"""Version of the rules. An index stores with which one it was made."""
 
 MOST_WORD = 64
 """Characters of a word that count; longer ones (keys, encoded files) are cut to it."""
@@ -40,8 +39,8 @@ _ENGLISH = re.compile("[a-z]+")
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word where it stands in a text: `term` is what the index has, `form` the word as written
-    but folded, from character `start` up to `end`."""
+    """A word at its place in a text: `term` is what the index has, `form` the word as written but
+    normalised, from character `start` up to `end`."""
 
     term: str
     form: str
@@ -59,7 +58,7 @@ def words_of(text: str) -> list[Word]:
             if term:
                 found.append(Word(term, form, start, end))
             continue
-        run = fold_run(match[1])
+        run = normalise_run(match[1])
         found.extend(
             Word(run[at : at + 2], run[at : at + 2], start + at, start + at + 2)
             for at in range(len(run) - 1)
@@ -74,8 +73,8 @@ def is_cjk(word: str) -> bool:
     return found is not None and found[1] is not None
 
 
-def fold_run(run: str) -> str:
-    """CJK characters in their usual form, one for one."""
+def normalise_run(run: str) -> str:
+    """Return CJK characters in their usual form, one for one."""
     if _PLAIN_HAN.fullmatch(run):
         return run
     return "".join(_usual(character) for character in run)
@@ -88,12 +87,12 @@ def _usual(character: str) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def _terms(written: str) -> tuple[str, str]:
-    form = _folded(written)[:MOST_WORD]
+    form = _normalise(written)[:MOST_WORD]
     return (stem(form) if _ENGLISH.fullmatch(form) else form), form
 
 
-def _folded(written: str) -> str:
-    """Without case and accents: `Ｃafé` is `cafe`. Letters and digits only."""
+def _normalise(written: str) -> str:
+    """Return letters and digits without case and accents: `Ｃafé` is `cafe`."""
     if written.isascii():
         return written.lower()
     plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", written).casefold())
@@ -109,7 +108,7 @@ def _folded(written: str) -> str:
 @lru_cache(maxsize=1 << 16)
 def stem(word: str) -> str:
     """Return the stem of a lower-case English word; a word of one or two letters is its own."""
-    # A stemmer keeps its place in the word, so threads must not share one.
+    # A stemmer has internal state, so threads must not share one.
     return str(EnglishStemmer().stemWord(word)) if len(word) > 2 else word
 
 

@@ -12,7 +12,7 @@ from storage import migrate, search
 from storage.engine import Database, open_database
 from storage.search import SUMMARY, RebuildOvertaken, generations, indexing
 from storage.search.discovering import BROKEN
-from storage.search.generations import Standing
+from storage.search.generations import GenerationState
 from tests.searching import find, indexed, positions, said, talk
 from tests.stored_session import StoredSession
 
@@ -33,9 +33,9 @@ def documents(database: Database) -> int:
         return searched.index(connection).count(connection)
 
 
-def states(database: Database) -> list[Standing]:
+def states(database: Database) -> list[GenerationState]:
     with database.read() as connection:
-        return [one.standing for one in generations.read_generations(connection)]
+        return [one.state for one in generations.read_generations(connection)]
 
 
 def damage_blocks(database: Database) -> None:
@@ -135,7 +135,7 @@ def test_a_rebuild_makes_the_same_index_and_drops_the_old_one(database: Database
     assert (rebuilt.messages, rebuilt.summaries) == (4, 1)
     assert progress[-1] == (5, 5)
     assert find(database, "quail 鹌鹑") == before
-    assert states(database) == [Standing.SERVING]
+    assert states(database) == [GenerationState.SERVING]
     assert documents(database) == 5
     assert waiting(database) == []
     with database.read() as connection:
@@ -176,13 +176,13 @@ def test_a_rebuild_that_was_cut_off_is_no_hindrance(database: Database) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         search.rebuild(database, page=2, progress=cut)
-    assert states(database) == [Standing.SERVING, Standing.BUILDING]
+    assert states(database) == [GenerationState.SERVING, GenerationState.BUILDING]
     building = search.check(database).building
     assert building is not None
     assert 0 < building < 1
     assert len(positions(database, "quail")) == 6
     search.rebuild(database)
-    assert states(database) == [Standing.SERVING]
+    assert states(database) == [GenerationState.SERVING]
     assert len(positions(database, "quail")) == 6
 
 
@@ -194,7 +194,7 @@ def test_of_two_rebuilds_the_later_one_goes_on(database: Database) -> None:
 
     with pytest.raises(RebuildOvertaken):
         search.rebuild(database, page=2, progress=overtake)
-    assert states(database) == [Standing.SERVING]
+    assert states(database) == [GenerationState.SERVING]
     assert len(positions(database, "quail")) == 6
 
 
@@ -211,7 +211,7 @@ def test_a_damaged_index_fails_no_write_and_is_found_out_and_rebuilt(
     session.append(said(["a new quail"]))
     health = search.check(database)
     assert health.fault is not None
-    assert states(database) == [Standing.BROKEN]
+    assert states(database) == [GenerationState.BROKEN]
     found = find(database, "quail")
     assert len(found.hits) == 41
     assert found.notes == (BROKEN,)
@@ -234,7 +234,7 @@ def test_a_search_that_meets_a_damaged_index_answers_and_notes_it(
     found = find(database, "quail")
     assert len(found.hits) == 40
     assert found.notes == (BROKEN,)
-    assert search.check(database).fault == "a search failed over it"
+    assert search.check(database).fault == "a search of it failed"
 
 
 def test_indexing_that_meets_a_damaged_index_keeps_what_waits(database: Database) -> None:
@@ -242,7 +242,7 @@ def test_indexing_that_meets_a_damaged_index_keeps_what_waits(database: Database
     drop_tables(database)
     session.append(said(["a new quail"]))
     assert search.index_pending(database) == search.Indexed(0, more=True)
-    assert states(database) == [Standing.BROKEN]
+    assert states(database) == [GenerationState.BROKEN]
     assert len(find(database, "quail").hits) == 41
 
 
