@@ -23,11 +23,11 @@ import redis
 from sqlalchemy.engine import make_url
 
 from tests import tiers
-from tests.databases import fresh_database
-from tests.processes import OURS_IN_ENVIRONMENT, Processes
-from tests.server_program import ServerUnavailableError
-from tests.servers import PostgresServer, RedisServer
-from tests.shared import RUN_DIRECTORY, Run
+from tests.support.programs.processes import OURS_IN_ENVIRONMENT, Processes
+from tests.support.servers.databases import fresh_database
+from tests.support.servers.server_program import ServerUnavailableError
+from tests.support.servers.servers import PostgresServer, RedisServer
+from tests.support.servers.shared_servers import RUN_DIRECTORY, Run
 
 RUN = pytest.StashKey[Run]()
 

@@ -28,7 +28,7 @@ from tests.benchmarks.catalogue import ARCHIVE, BENCHMARKS
 from tests.benchmarks.figure import Figure
 from tests.benchmarks.scale import FULL
 from tests.benchmarks.stage import Stage
-from tests.servers import PostgresServer, RedisServer
+from tests.support.servers.servers import PostgresServer, RedisServer
 
 _PIPE_COLUMNS = 160
 _STYLES = {"ok": "green", "over": "bold red", "under": "bold red", "reported": "dim"}

@@ -14,7 +14,7 @@ from sqlalchemy import text as sql
 from storage import search
 from storage.engine import Database
 from tests.benchmarks.disk import tidy
-from tests.conversations import real_sessions
+from tests.support.sessions.conversations import real_sessions
 
 OWNER = "o"
 _WORDS = 5_000

@@ -18,8 +18,8 @@ from tests.benchmarks.scale import Scale
 from tests.benchmarks.stage import DATABASES, Stage
 from tests.benchmarks.summariser import InstantSummariser
 from tests.benchmarks.timing import Measured, by_turns, milliseconds
-from tests.conversations import turn
-from tests.play import Play, playing
+from tests.support.sessions.conversations import turn
+from tests.support.sessions.play import Play, playing
 from workers.policy.triggers import BATCH_QUEUE, RULES, Trigger
 from workers.runtime.jobs import Worked, work
 from workers.runtime.pass_context import PassResult

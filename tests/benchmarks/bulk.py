@@ -19,7 +19,7 @@ from tests.benchmarks.crew import THREADS, WORKERS, Crew, crew
 from tests.benchmarks.figure import Figure
 from tests.benchmarks.scale import Scale
 from tests.benchmarks.stage import Stage
-from tests.conversations import turn
+from tests.support.sessions.conversations import turn
 from workers.policy.threshold import DEFAULT_WINDOW
 from workers.scans import recompaction
 from workers.settings import WorkerSettings

@@ -21,9 +21,9 @@ from tests.benchmarks.instant_worker import NOTHING
 from tests.benchmarks.real_talk import Said
 from tests.benchmarks.stage import Stage
 from tests.benchmarks.summariser import InstantSummariser
-from tests.conversations import turn
-from tests.play import Play, playing
-from tests.processes import Child, Processes
+from tests.support.programs.processes import Child, Processes
+from tests.support.sessions.conversations import turn
+from tests.support.sessions.play import Play, playing
 from workers.settings import Settings
 
 WORKERS, THREADS = 2, 8

@@ -13,8 +13,8 @@ from storage.jobs import JobKind, job_records
 from storage.outcomes import Outcome
 from tests.benchmarks.disk import tidy
 from tests.benchmarks.summariser import InstantSummariser
-from tests.conversations import turn
-from tests.play import ChatDict, Play, playing
+from tests.support.sessions.conversations import turn
+from tests.support.sessions.play import ChatDict, Play, playing
 from workers.micro.plan import why_nothing_due
 from workers.policy.threshold import SMALL_WINDOW_RATIO
 from workers.runtime.context import WorkerContext

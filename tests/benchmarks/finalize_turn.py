@@ -26,8 +26,8 @@ from tests.benchmarks.scale import Scale
 from tests.benchmarks.stage import DATABASES, Stage
 from tests.benchmarks.summariser import InstantSummariser
 from tests.benchmarks.timing import Measured, by_turns, milliseconds
-from tests.conversations import turn
-from tests.play import Play, playing
+from tests.support.sessions.conversations import turn
+from tests.support.sessions.play import Play, playing
 from workers.settings import Settings
 
 MOST_RATIO = 1.2

@@ -17,7 +17,7 @@ import psycopg
 from sqlalchemy import make_url
 
 from storage.conversations.payload import split
-from tests.play import ChatDict
+from tests.support.sessions.play import ChatDict
 from workers.conversation.messages import outline
 from workers.conversation.tokens import estimate_message
 

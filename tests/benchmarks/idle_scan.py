@@ -14,7 +14,7 @@ from tests.benchmarks.scale import Scale
 from tests.benchmarks.stage import DATABASES, Stage
 from tests.benchmarks.summariser import InstantSummariser
 from tests.benchmarks.timing import Measured, by_turns, milliseconds
-from tests.play import playing
+from tests.support.sessions.play import playing
 from workers.runtime.context import WorkerContext
 from workers.scans.idle import IdleScan, scan_idle
 

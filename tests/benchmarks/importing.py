@@ -11,8 +11,8 @@ from tests.benchmarks.figure import Figure
 from tests.benchmarks.scale import Scale
 from tests.benchmarks.stage import Stage
 from tests.benchmarks.timing import by_turns
-from tests.gateways import migrated
-from tests.processes import PROJECT, clean_environment
+from tests.support.programs.processes import PROJECT, clean_environment
+from tests.support.sessions.gateways import migrated
 
 MOST_IMPORT = 1.6
 """Times `import sqlalchemy.orm`."""

@@ -2,7 +2,8 @@
 
     python -m tests.benchmarks.instant_worker --name one --concurrency 8
 
-The same process serves both sides of a comparison; for the rest it is `tests.worker_program`.
+The same process serves both sides of a comparison; otherwise it is
+`tests.support.programs.worker`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from celery import Celery
 
 from tasks.application import ProcessContext
 from tests.benchmarks.summariser import InstantSummariser
-from tests.worker_program import run
+from tests.support.programs.worker import run
 from workers.runtime.context import WorkerContext
 
 NOTHING = "benchmark.nothing"

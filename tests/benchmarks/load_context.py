@@ -12,7 +12,7 @@ from tests.benchmarks.scale import Scale
 from tests.benchmarks.stage import DATABASES, Stage
 from tests.benchmarks.summariser import InstantSummariser
 from tests.benchmarks.timing import Measured, by_turns, milliseconds
-from tests.play import Play, playing
+from tests.support.sessions.play import Play, playing
 
 MOST_RATIO = 1.5
 

@@ -11,9 +11,9 @@ from tests.benchmarks.figure import Figure
 from tests.benchmarks.scale import Scale
 from tests.benchmarks.stage import DATABASES, Stage
 from tests.benchmarks.timing import milliseconds
-from tests.conversations import turn
-from tests.gateways import migrated
-from tests.servers import RedisServer
+from tests.support.servers.servers import RedisServer
+from tests.support.sessions.conversations import turn
+from tests.support.sessions.gateways import migrated
 from workers.settings import Settings
 
 MOST_MS = 50.0

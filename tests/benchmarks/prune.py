@@ -12,8 +12,8 @@ from storage.conversations.rows import Row
 from tests.benchmarks.figure import Figure
 from tests.benchmarks.scale import Scale
 from tests.benchmarks.stage import Stage
-from tests.conversations import real_sessions
-from tests.strategies import ChatDict, rows_of
+from tests.support.sessions.conversations import real_sessions
+from tests.support.sessions.strategies import ChatDict, rows_of
 from workers.conversation.regions import RegionRules
 from workers.conversation.transcript import tool_groups
 from workers.policy.triggers import RULES, Trigger

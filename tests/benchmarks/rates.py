@@ -11,8 +11,8 @@ from tests.benchmarks.figure import Figure
 from tests.benchmarks.scale import Scale
 from tests.benchmarks.stage import Stage
 from tests.benchmarks.timing import milliseconds
-from tests.conversations import turn
-from tests.strategies import rows_of
+from tests.support.sessions.conversations import turn
+from tests.support.sessions.strategies import rows_of
 from workers.conversation.tokens import estimate_text
 from workers.redaction import redact
 from workers.rendering import Dialect, render

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from itertools import chain, cycle, islice
 from random import Random
 
-from tests.conversations import SESSION_FILES, real_sessions
-from tests.play import ChatDict, turns_of
+from tests.support.sessions.conversations import SESSION_FILES, real_sessions
+from tests.support.sessions.play import ChatDict, turns_of
 from workers.conversation.tokens import estimate_message
 
 _ORDER = 7

@@ -20,8 +20,8 @@ from tests.benchmarks.figure import Figure
 from tests.benchmarks.scale import Scale
 from tests.benchmarks.stage import DATABASES, Stage
 from tests.benchmarks.timing import Measured, by_turns, milliseconds
-from tests.conversations import data_lines, real_sessions, turn
-from tests.gateways import gateway_on
+from tests.support.sessions.conversations import data_lines, real_sessions, turn
+from tests.support.sessions.gateways import gateway_on
 from workers.settings import Settings
 
 MOST_SLOWER = 5.0

@@ -14,7 +14,7 @@ from statistics import mean, median
 from tests.benchmarks.figure import Figure
 from tests.benchmarks.scale import Scale
 from tests.benchmarks.stage import Stage
-from tests.processes import PROJECT
+from tests.support.programs.processes import PROJECT
 
 FOLDERS = ("afterturn", "producers", "schedules", "storage", "tasks", "workers")
 _NOUNS = re.compile(r"(What|How|Whether|The|A|An)\b")

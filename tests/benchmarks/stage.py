@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
-from tests.databases import fresh_database
+from tests.support.servers.databases import fresh_database
 
 DATABASES = ("sqlite", "postgresql")
 

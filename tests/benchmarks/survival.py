@@ -22,7 +22,7 @@ from compaction_kit.session import SeededSession, Turn, build_seeded_session
 from tests.benchmarks.figure import Figure
 from tests.benchmarks.scale import Scale
 from tests.benchmarks.stage import Stage
-from tests.strategies import rows_of
+from tests.support.sessions.strategies import rows_of
 from workers.summariser.extractive.placeholder import placeholder
 from workers.summariser.extractive.sections import HEADING
 

@@ -14,8 +14,8 @@ from tests.benchmarks.figure import Figure
 from tests.benchmarks.handwritten import hand_written, row_values, turn_values
 from tests.benchmarks.scale import TINY
 from tests.benchmarks.stage import Stage
-from tests.conversations import turn
-from tests.play import playing
+from tests.support.sessions.conversations import turn
+from tests.support.sessions.play import playing
 
 QUICK = ("micro_pass", "finalize_turn", "load_context", "rates", "walk", "size")
 

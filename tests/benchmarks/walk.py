@@ -18,9 +18,9 @@ from tests.benchmarks.figure import Figure
 from tests.benchmarks.scale import Scale
 from tests.benchmarks.size import FOLDERS
 from tests.benchmarks.stage import DATABASES, Stage
-from tests.conversations import turn
-from tests.play import Turn, playing
-from tests.processes import PROJECT
+from tests.support.programs.processes import PROJECT
+from tests.support.sessions.conversations import turn
+from tests.support.sessions.play import Turn, playing
 
 _PREFIXES = tuple(str(PROJECT / name) + "/" for name in FOLDERS)
 _TURNS = 16

@@ -19,7 +19,7 @@ from rich.console import Console
 from tests.chaos.campaign import report_on_stderr, run
 from tests.chaos.form import Form, Kind
 from tests.chaos.tally import Tally
-from tests.servers import PostgresServer, RedisServer
+from tests.support.servers.servers import PostgresServer, RedisServer
 
 
 def main() -> int:

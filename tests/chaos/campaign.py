@@ -18,8 +18,8 @@ from tests.chaos.script import Saying, in_one, owner_of, saying, sayings, sessio
 from tests.chaos.stage import Stage
 from tests.chaos.tally import Tally
 from tests.chaos.verdict import Verdict
-from tests.gateways import gateway_on, rows_of
-from tests.servers import PostgresServer, RedisServer
+from tests.support.servers.servers import PostgresServer, RedisServer
+from tests.support.sessions.gateways import gateway_on, rows_of
 
 _NO_PROGRESS_SECONDS = 10.0
 """After which the monkey goes on though no turn was said, since its last act keeps gateways up."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from storage.engine import Database
 from tests.chaos.script import ChatDict, Saying
-from tests.gateways import rows_of
+from tests.support.sessions.gateways import rows_of
 
 MICRO_KINDS = ("micro", "defrag")
 MARKERS = ("batch", "micro")

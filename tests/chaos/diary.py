@@ -13,7 +13,7 @@ from enum import StrEnum
 from sqlalchemy import text as sql
 
 from storage.engine import Database
-from tests.gateways import rows_of
+from tests.support.sessions.gateways import rows_of
 
 WRITER = "chaos.writer"
 """The setting by which a process gives its name to PostgreSQL."""

@@ -8,7 +8,7 @@ from sqlalchemy import text as sql
 
 from storage.engine import Database
 from storage.errors import StorageError
-from tests.gateways import rows_of
+from tests.support.sessions.gateways import rows_of
 
 _LOST_NOTIFICATION_MS = 30_000
 _MOST_TRIES = 10

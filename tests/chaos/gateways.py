@@ -25,7 +25,7 @@ from typing import TypeVar
 
 from producers import DatabaseUnavailable, Gateway, Receipt, Session
 from tests.chaos.script import Part, Saying, owner_of, sayings
-from tests.validity import check_openai
+from tests.support.model.validity import check_openai
 
 WINDOW = 128_000
 

@@ -13,8 +13,8 @@ from enum import StrEnum
 from random import Random
 
 from tests.chaos.script import session_in
-from tests.model_behaviours import Behaviour, Cut, Empty, Reset, Status, stream_text
-from tests.model_turn import GoneError, Turn
+from tests.support.model.behaviours import Behaviour, Cut, Empty, Reset, Status, stream_text
+from tests.support.model.turn import GoneError, Turn
 
 _DATE = re.compile(r"Today's date is [0-9-]+")
 

@@ -13,7 +13,7 @@ from storage.engine import Database
 from storage.errors import StorageError
 from tasks.names import QUEUES, TASK_OF_KIND
 from tasks.settings import celery_settings
-from tests.gateways import rows_of
+from tests.support.sessions.gateways import rows_of
 
 _INVENTED = 40
 _MOST_WAITING = 10_000

@@ -13,7 +13,7 @@ from random import Random
 
 from tests.chaos.later import Later
 from tests.chaos.monkey import clock_error
-from tests.processes import Child, Processes
+from tests.support.programs.processes import Child, Processes
 
 STOP_SECONDS = 90.0
 """Within which a worker that was asked to has to stop: its model answers in seconds."""

@@ -24,8 +24,8 @@ from tests.chaos.monkey import OF_POSTGRESQL, OF_REDIS, Act, Move
 from tests.chaos.notifications import invent_notifications, shuffle_notifications
 from tests.chaos.posts import STOP_SECONDS, Post, Posts, Role, Span
 from tests.chaos.programs import Programs
-from tests.model_server import ModelServer
-from tests.servers import PostgresServer, RedisServer
+from tests.support.model.server import ModelServer
+from tests.support.servers.servers import PostgresServer, RedisServer
 
 _USUAL_SECONDS = 1.0
 """The longest that the model thinks when it is well."""

@@ -12,7 +12,7 @@ from rich.console import Console
 from tests.chaos.campaign import run
 from tests.chaos.form import Form, Kind
 from tests.chaos.tally import Tally
-from tests.servers import PostgresServer, RedisServer
+from tests.support.servers.servers import PostgresServer, RedisServer
 from tests.tiers import is_soak
 
 

@@ -18,7 +18,7 @@ from tests.chaos.programs import COMPRESSION
 from tests.chaos.script import Saying
 from tests.chaos.stage import Stage
 from tests.chaos.tally import Tally
-from tests.gateways import rows_of
+from tests.support.sessions.gateways import rows_of
 from workers.micro.plan import why_nothing_due
 from workers.settings import CompressionSettings
 from workers.turn.due import micro_may_be_due

@@ -33,7 +33,7 @@ def main() -> None:
 
 def _run_celery(name: str, doom: Path) -> None:
     from tests.chaos.doom import doomed_context
-    from tests.worker_program import run
+    from tests.support.programs.worker import run
 
     run(name, concurrency=4, kind=doomed_context(doom))
 

@@ -14,10 +14,10 @@ import pytest
 from producers import Gateway
 from storage.engine import Database
 from tests.conftest import RUN
-from tests.databases import fresh_database
-from tests.gateways import emptied, gateway_on, migrated, url_of
-from tests.model_server import ModelServer
-from tests.workplace import structured
+from tests.support.model.server import ModelServer
+from tests.support.servers.databases import fresh_database
+from tests.support.sessions.gateways import emptied, gateway_on, migrated, url_of
+from tests.support.workers.workplace import structured
 
 
 @pytest.fixture(scope="session", params=["sqlite", "postgresql"])

@@ -26,7 +26,7 @@ from rich.table import Table
 
 from tests.mutations.catalogue import MUTATIONS, Mutation
 from tests.mutations.importers import importers_of
-from tests.processes import PROJECT
+from tests.support.programs.processes import PROJECT
 
 PRODUCT = ("afterturn", "producers", "schedules", "storage", "tasks", "workers")
 STAGES = ("module", "test", "soak")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage.conversations.rows import Origin, Row
-from tests.strategies import PNG, Transcript, any_transcripts, rows_of
+from tests.support.sessions.strategies import PNG, Transcript, any_transcripts, rows_of
 from workers.conversation.markers import CURRENT, frame, unframe
 from workers.conversation.tokens import estimate_text
 from workers.conversation.verbatim import (

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.api_outputs import OUTPUTS
-from tests.api_overflows import OVERFLOWS
-from tests.api_refusals import REFUSALS
+from tests.support.model.output_errors import OUTPUTS
+from tests.support.model.overflow_errors import OVERFLOWS
+from tests.support.model.refusals import REFUSALS
 from workers.provider_errors.errors import (
     ApiError,
     ApiErrorKind,

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.conversations import SESSION_FILES, real_sessions
+from tests.support.sessions.conversations import SESSION_FILES, real_sessions
 from tests.unit.redaction.test_redaction import BY_FORM, BY_NAME, BY_PLACE, ORDINARY, PEM
 from workers.redaction import formats as secret_formats
 from workers.redaction import names as secret_names

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.conversations import SESSION_FILES, real_sessions
+from tests.support.sessions.conversations import SESSION_FILES, real_sessions
 from workers.redaction import REDACTED, count_secrets, redact, redact_value
 
 # Made up here, in the form that each vendor uses; split, so that no scanner takes them for real.

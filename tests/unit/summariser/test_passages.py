@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage.conversations.rows import Origin, Row
-from tests.chat import assistant, calling, result, text, user
-from tests.conversations import SESSION_FILES, real_sessions
-from tests.strategies import any_transcripts, rows_of
+from tests.support.sessions.chat import assistant, calling, result, text, user
+from tests.support.sessions.conversations import SESSION_FILES, real_sessions
+from tests.support.sessions.strategies import any_transcripts, rows_of
 from tests.tiers import examples
 from workers.redaction import REDACTED
 from workers.summariser.contract import Passage

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.model_server import short_summary
+from tests.support.model.server import short_summary
 from workers.conversation.tokens import estimate_text
 from workers.redaction import REDACTED
 from workers.summariser.answers import accept

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage.conversations.rows import Row
-from tests.conversations import real_sessions, turn
-from tests.strategies import rows_of
+from tests.support.sessions.conversations import real_sessions, turn
+from tests.support.sessions.strategies import rows_of
 from workers.conversation.tokens import estimate_text
 from workers.summariser.answers import accept
 from workers.summariser.contract import Passage, Stopped, Summariser, SummaryRequest, Task

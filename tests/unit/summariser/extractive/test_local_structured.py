@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from storage.conversations.rows import Row
-from tests.conversations import SESSION_FILES, real_sessions, turn
-from tests.strategies import Transcript, any_transcripts, rows_of
+from tests.support.sessions.conversations import SESSION_FILES, real_sessions, turn
+from tests.support.sessions.strategies import Transcript, any_transcripts, rows_of
 from tests.tiers import examples
 from workers.conversation.tokens import estimate_text
 from workers.redaction import REDACTED

@@ -14,8 +14,8 @@ from compaction_kit.session import SeededSession, Turn
 
 from storage.conversations.rows import Row
 from tests.benchmarks.survival import BUDGET, CLIFF, ROUNDS, Survival, randomised, seeded, survival
-from tests.conversations import turn
-from tests.strategies import rows_of
+from tests.support.sessions.conversations import turn
+from tests.support.sessions.strategies import rows_of
 from workers.summariser.extractive.placeholder import placeholder
 
 AT_LEAST = 0.66
