@@ -94,17 +94,15 @@ def triggers_met(load: Load, settings: CompressionSettings) -> tuple[Trigger, ..
 
 def micro_may_be_due(session: SessionRecord, settings: CompressionSettings) -> bool:
     """Return whether the session's rows have to be read to decide: there may be enough to absorb,
-    and the session has grown by a pass since its rows were last found to be too few.
+    and the session has grown since its rows were last found to be too few.
 
-    A pass that becomes due without growth, because a turn was closed, is therefore found once
-    `micro_compact_min_tokens` more are stored at the latest.
+    What is found does not depend on when a session is decided about, so the end is the same
+    whatever is late, lost or repeated.
     """
     least = least_for_micro(session, settings)
     if least is None or session.unabsorbed_tokens < least:
         return False
-    checked = session.checked_tokens
-    grown_to = 0 if checked is None else checked + settings.micro_compact_min_tokens
-    return session.unabsorbed_tokens >= grown_to
+    return session.checked_tokens is None or session.unabsorbed_tokens > session.checked_tokens
 
 
 def least_for_micro(session: SessionRecord, settings: CompressionSettings) -> int | None:

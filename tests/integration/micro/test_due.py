@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
-from itertools import islice, pairwise
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -113,8 +113,6 @@ def stuck(play: Play) -> Session:
     for _ in range(40):
         reads(play)
         say(play, session, 5)
-    while say(play, session, 5):
-        pass
     assert unabsorbed(play, session) > least(play, session)
     return session
 
@@ -128,24 +126,20 @@ def test_no_row_is_read_before_the_tail_can_be_full(database_url: str) -> None:
             read.append(say(play, session, 20))
             assert worth_it or not read[-1]
         assert read.index(True) > 10
-        assert 3 <= micro_jobs(play) <= read.count(True) <= 3 * micro_jobs(play)
+        assert 3 <= micro_jobs(play) <= read.count(True)
 
 
-def test_rows_that_held_nothing_are_read_again_when_a_pass_more_was_added(
+def test_rows_that_held_nothing_are_read_again_once_something_was_added_without_a_job(
     database_url: str,
 ) -> None:
     with playing(database_url, **SMALL) as play:
         session = play.gateway.open_session(context_window=1_000_000)
         play.say(session, Turn([user("x"), LOST_CALL], []))
-        sizes = []
-        for _ in range(60):
-            if say(play, session, 5):
-                sizes.append(unabsorbed(play, session))
+        read = [say(play, session, 5) for _ in range(60)]
         assert micro_jobs(play) == 0
-        grown = [later - earlier for earlier, later in pairwise(sizes)]
-        assert len(grown) >= 2
-        enough = SMALL["micro_compact_min_tokens"]
-        assert all(enough <= size < enough + 40 for size in grown)
+        assert all(read[read.index(True) :])
+        # A turn job that comes late or twice finds nothing new.
+        assert not reads(play)
         # A pass is found none the less when there is one.
         for _ in range(40):
             say(play, session, 60)
@@ -178,7 +172,9 @@ def test_a_model_that_is_named_again_changes_nothing(database_url: str) -> None:
     with playing(database_url, **SMALL) as play:
         session = stuck(play)
         play.gateway.open_session(session.id, context_window=1_000_000)
-        assert not say(play, session, 5)
+        assert not micro_may_be_due(
+            record_of(play, session), play.context.settings.current().compression
+        )
 
 
 def test_a_view_that_changes_after_each_turn_makes_no_job_for_nothing_each_time(
