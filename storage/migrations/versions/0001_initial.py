@@ -209,13 +209,6 @@ def _make_conversations() -> None:
         sqlite_autoincrement=True,  # an id is never given twice
     )
     _index("ix_messages_absorbed_by", "messages", ["absorbed_by"], where="absorbed_by IS NOT NULL")
-    _index(
-        "ix_messages_agent",
-        "messages",
-        ["session_key", "position"],
-        where="active = 1 AND (role = 'assistant' OR role = 'tool' OR origin = 'runtime'"
-        " OR origin = 'tool')",
-    )
     _index("ix_messages_live", "messages", ["session_key", "position"], where="active = 1")
     _index(
         "ix_messages_live_calls",
@@ -231,6 +224,14 @@ def _make_conversations() -> None:
     )
     _index(
         "ix_messages_pruned", "messages", ["session_key", "position"], where="pruned IS NOT NULL"
+    )
+    # After ix_messages_live: of two indexes that serve alike SQLite takes the newer one.
+    _index(
+        "ix_messages_agent",
+        "messages",
+        ["session_key", "position"],
+        where="active = 1 AND (role = 'assistant' OR role = 'tool' OR origin = 'runtime'"
+        " OR origin = 'tool')",
     )
     _index("ix_messages_turns", "messages", ["session_key", "position"], where="opens_turn = 1")
     _index(

@@ -178,8 +178,9 @@ def test_from_the_task_to_the_commit_it_is_six_frames_at_most(
 
         def measure(point: str) -> None:
             names = [frame.name for frame in traceback.extract_stack()]
-            if point == "before-commit" and "absorb" in names:
-                depths.append(names[names.index("absorb") :].index("commit"))
+            if point == "before-commit" and "commit" in names:
+                # The task itself is one frame above.
+                depths.append(1 + names[names.index("work_and_conclude") :].index("commit"))
 
         measured = make_app(redis_url, lambda: replace(play.context, failpoint=measure))
         try:
