@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -22,37 +21,12 @@ from storage.models import Base
 from tests.support.observing.reflected_rows import Rows, fill, hold, read, reflect
 from tests.support.programs.processes import Processes
 from tests.support.sessions.chat import assistant, user
+from tests.support.sessions.later_revision import install_later_revision
 from tests.support.sessions.stored_session import StoredSession
 
 pytestmark = pytest.mark.both_databases
 
 FIRST = migrate.revisions()[0]
-LATER = """
-from __future__ import annotations
-
-import sqlalchemy as sa
-from alembic import op
-
-revision = "later"
-down_revision = "%s"
-branch_labels = None
-depends_on = None
-
-
-def upgrade() -> None:
-    op.create_table("extras", sa.Column("name", sa.Text(), primary_key=True))
-    op.add_column("sessions", sa.Column("extra", sa.Text(), nullable=True))
-    with op.batch_alter_table("summaries") as batch:
-        batch.alter_column("model", existing_type=sa.Text(), new_column_name="model_name")
-
-
-def downgrade() -> None:
-    with op.batch_alter_table("summaries") as batch:
-        batch.alter_column("model_name", existing_type=sa.Text(), new_column_name="model")
-    op.drop_column("sessions", "extra")
-    op.drop_table("extras")
-"""
-"""A revision after the newest one: a table, a column, and a change for which SQLite copies."""
 
 AT_ONCE = """
 import pathlib, sys, time
@@ -70,12 +44,8 @@ print(migrate.current(database), flush=True)
 
 @pytest.fixture
 def later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return a version of the program whose newest revision is `later`."""
-    folder = tmp_path / "migrations"
-    shutil.copytree(Path(migrate.__file__).parent / "migrations", folder)
-    (folder / "versions" / "later.py").write_text(LATER % migrate.head())
-    monkeypatch.setattr(migrate, "_FOLDER", folder)
-    return "later"
+    """A version of the program whose newest revision is `later`."""
+    return install_later_revision(tmp_path / "migrations", monkeypatch)
 
 
 @pytest.fixture

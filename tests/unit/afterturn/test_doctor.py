@@ -29,6 +29,7 @@ from tests.support.model.behaviours import Good, Plan, Silence
 from tests.support.model.behaviours import Status as Answers
 from tests.support.model.server import ModelServer
 from tests.support.sessions.gateways import gateway_on
+from tests.support.sessions.later_revision import install_later_revision
 from workers.settings import Settings
 from workers.settings.urls import database_url
 from workers.summariser.contract import ErrorClass, SummariserError
@@ -104,10 +105,13 @@ def test_a_place_that_cannot_hold_a_database_is_found(tmp_path: Path) -> None:
     assert findings[-1].advice
 
 
-def test_old_tables_are_a_warning_and_newer_ones_a_failure(tmp_path: Path) -> None:
+def test_old_tables_are_a_warning_and_newer_ones_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     url = f"sqlite:///{tmp_path / 'afterturn.db'}"
     database = open_database(url)
-    migrate.upgrade(database, migrate.revisions()[0])
+    migrate.upgrade(database)
+    install_later_revision(tmp_path / "migrations", monkeypatch)
     _, findings = check_database(url)
     assert [(f.check, f.status) for f in findings] == [
         ("database", Status.OK),
