@@ -56,8 +56,8 @@ MUTATIONS = (
     ),
     Mutation(
         "exchanges are absorbed only above the least size",
-        "if held >= min_tokens:",
-        "if held > min_tokens:",
+        "if found_tokens >= min_tokens:",
+        "if found_tokens > min_tokens:",
     ),
     Mutation(
         "a summary as large as what it replaces is taken",
