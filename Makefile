@@ -46,7 +46,7 @@ lint: $(TESTED) ## Check style, format, types and the import contracts
 	$(BIN)/lint-imports --no-logo
 
 .PHONY: test
-test: lint ## Lint, then run what every change must pass, on real servers (about 5 minutes)
+test: lint ## Lint, then run what every change must pass, on real servers (about 10 minutes)
 	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
 # What `make test` leaves out for the sake of time; see tests/tiers.py. Takes hours.
