@@ -143,11 +143,3 @@ WORKER_RUNNING = Metric(
 )
 
 METRICS = tuple(value for value in list(globals().values()) if isinstance(value, Metric))
-
-
-def as_markdown() -> str:
-    """Return the catalogue as a Markdown table."""
-    rows = [
-        f"| `{one.name}` | {one.type} | {', '.join(one.labels)} | {one.help} |" for one in METRICS
-    ]
-    return "\n".join(["| metric | type | labels | meaning |", "|---|---|---|---|", *rows, ""])
